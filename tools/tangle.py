@@ -1,0 +1,223 @@
+"""Write the modules of cmn_literate from the `#| export` cells of the chapters.
+
+    python tools/tangle.py [notebook ...] [--check]
+
+A chapter names its module in its metadata, {"tangle": "gate"}. The order of the chapters is the
+order of _toc.yml (a chapter that is commented out there keeps its place), and a module may
+import only modules of earlier chapters.
+"""
+
+import argparse
+import ast
+import os
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "cmn_literate"
+HAND_WRITTEN = {"__init__.py", "__main__.py", "book.mplstyle", "py.typed", "experiments", "conformance"}
+MARKERS = ("export", "verify", "show", "solution")
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class TangleError(Exception):
+    """A chapter that cannot become a module; the message names notebook and cell."""
+
+
+def cell_name(stem, index):
+    """The id that tools/execute.py gives to the cell at this position, e.g. 'gate-07'."""
+    return f"{stem}-{index + 1:02d}"
+
+
+def marker(cell):
+    """(kind, arguments) of a code cell's first line, e.g. ('verify', ['eq-stick']), or (None, [])."""
+    first = cell.source.partition("\n")[0]
+    if cell.cell_type != "code" or not re.match(r"#\s*\|", first):
+        return None, []
+    words = first[2:].split() if first.startswith("#| ") else []
+    if not words or words[0] not in MARKERS:
+        raise TangleError(f"unknown marker {first!r}; expected '#| ' and one of {', '.join(MARKERS)}")
+    return words[0], words[1:]
+
+
+def chapter_order(root=ROOT):
+    """Paths of the chapters, without suffix, in the order of _toc.yml."""
+    toc = (root / "_toc.yml").read_text()
+    return re.findall(r"^[\s#]*- file: *(book/\S+)", toc, re.MULTILINE)
+
+
+def read_chapters(root=ROOT):
+    """{path relative to root: notebook} of every chapter, in the order of _toc.yml."""
+    place = {name: i for i, name in enumerate(chapter_order(root))}
+    paths = [p.relative_to(root) for p in (root / "book").rglob("*.ipynb")
+             if not any(part.startswith(".") for part in p.relative_to(root).parts)]
+    paths.sort(key=lambda p: (place.get(p.with_suffix("").as_posix(), len(place)), p))
+    return {p.as_posix(): nbformat.read(root / p, as_version=4) for p in paths}
+
+
+def module_sources(chapters, root=ROOT):
+    """{module: notebook path} in chapter order; one module, one chapter."""
+    listed, owner = set(chapter_order(root)), {}
+    for path, notebook in chapters.items():
+        module = notebook.metadata.get("tangle")
+        if module is None:
+            continue
+        if not module.isidentifier() or {module, f"{module}.py"} & HAND_WRITTEN:
+            raise TangleError(f"{path}: 'tangle' must name a module, got {module!r}")
+        if module in owner:
+            raise TangleError(f"module {module} is fed by two chapters: {owner[module]} and {path}")
+        if path.removesuffix(".ipynb") not in listed:
+            raise TangleError(f"{path}: not in _toc.yml, so its place in the order is unknown")
+        owner[module] = path
+    return owner
+
+
+def parse(source, where):
+    """The syntax tree of an export cell; errors name the cell."""
+    try:
+        return ast.parse(source, filename=where)
+    except SyntaxError as error:
+        line = source.splitlines()[(error.lineno or 1) - 1].strip() if source else ""
+        if re.match(r"[%!]|\w+\s*=\s*[%!]", line):
+            raise TangleError(f"{where}: line {error.lineno} is a magic ({line!r}); a module is plain Python") from None
+        raise TangleError(f"{where}: line {error.lineno}: {error.msg}: {line!r}") from error
+
+
+def package_imports(tree):
+    """Names of the modules of the package that the tree imports, anywhere in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            names = [f"{PACKAGE}.{'.' * node.level}{node.module or ''}"]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module] if node.module != PACKAGE else [f"{PACKAGE}.{a.name}" for a in node.names]
+        else:
+            continue
+        yield from (n.removeprefix(PACKAGE + ".") for n in names if n.split(".")[0] == PACKAGE)
+
+
+def bindings(statement, where):
+    """(name, identity, is public definition) for every name that a top-level statement binds."""
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        for a in statement.names:
+            # "import x as x" is how a module says that it re-exports x
+            origin = f"{getattr(statement, 'module', '')}:{a.name}"
+            yield a.asname or a.name.split(".")[0], origin, a.asname == a.name
+    elif isinstance(statement, DEFINITIONS):
+        yield statement.name, None, True
+    elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in targets:
+            for leaf in target.elts if isinstance(target, ast.Tuple) else [target]:
+                if not isinstance(leaf, ast.Name):
+                    raise TangleError(f"{where}: line {statement.lineno} assigns to {ast.unparse(leaf)!r}, not to a name")
+                yield leaf.id, None, True
+    else:
+        raise TangleError(f"{where}: line {statement.lineno} is not an import, constant, function or class: "
+                          f"{ast.unparse(statement).splitlines()[0]!r}")
+
+
+def headline(notebook):
+    """Title and claim of a chapter: its heading and the first paragraph below it."""
+    text = "\n\n".join(c.source for c in notebook.cells[:6] if c.cell_type == "markdown")
+    title = re.search(r"^# +(.+)$", text, re.MULTILINE)
+    if not title:
+        raise TangleError("the chapter has no title ('# ...')")
+    paragraphs = re.split(r"\n\s*\n", text[title.end():].strip())
+    claim = next((p for p in paragraphs if re.match(r"[\w*_>\"'`$(]", p)), "")
+    claim = re.sub(r"^> ?", "", claim, flags=re.MULTILINE)
+    claim = re.sub(r"^\W*(the |one )*claim\b[.:*_ ]*", "", claim, flags=re.IGNORECASE)
+    return tuple(" ".join(re.sub(r"\*\*|__|\{[a-z:]+\}", "", s).split()).replace('"""', "'''") for s in (title[1], claim))
+
+
+def tangle(path, notebook, earlier):
+    """Source text of the module of one chapter; `earlier` are the modules it may import."""
+    stem, blocks, bound, public = Path(path).stem, [], {}, []
+    for index, cell in enumerate(notebook.cells):
+        where = f"{path}, cell {cell_name(stem, index)}"
+        try:
+            if marker(cell)[0] != "export":
+                continue
+        except TangleError as error:
+            raise TangleError(f"{where}: {error}") from None
+        body = cell.source.partition("\n")[2].strip("\n")
+        tree = parse("\n" + body, where)                    # the marker's line, so that line numbers agree
+        if any(isinstance(n, ast.Name) and n.id == "get_ipython" for n in ast.walk(tree)):
+            raise TangleError(f"{where}: get_ipython() is a magic; a module is plain Python")
+        for name in package_imports(tree):
+            if name.split(".")[0] not in (*earlier, "__version__"):
+                raise TangleError(f"{where}: imports {PACKAGE}.{name}, which no earlier chapter exports")
+        for statement in tree.body:
+            for name, origin, exported in bindings(statement, where):
+                if name in bound and (origin is None or bound[name][0] != origin):
+                    raise TangleError(f"{where}: {name!r} is already defined in cell {bound[name][1]}")
+                if exported and name not in bound and not name.startswith("_"):
+                    public.append(name)
+                bound.setdefault(name, (origin, cell_name(stem, index)))
+        blocks.append(f"# {path}, cell {cell_name(stem, index)}\n{body}\n")
+    if not blocks:
+        raise TangleError(f"{path}: names a module but has no '#| export' cell")
+    title, claim = headline(notebook)
+    doc = f"{title}\n\n{textwrap.fill(claim, 99)}\n" if claim else title
+    names = textwrap.fill(f"__all__ = [{', '.join(repr(n) for n in public)}]", 99, subsequent_indent=" " * 11)
+    raw = "r" if "\\" in doc else ""
+    return "\n\n".join([f"# Tangled from {path} by tools/tangle.py; edit the notebook, not this file.\n"
+                        f'{raw}"""{doc}"""\n\n' + names.replace("'", '"') + "\n", *blocks])
+
+
+def write_atomically(path, text):
+    """Replace a file in one step: a reader sees the old text or the new one, never half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def main(argv=None, root=ROOT):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("notebooks", nargs="*", help="chapters to tangle (default: all under book/)")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a module and its chapter disagree")
+    args = parser.parse_args(argv)
+    try:
+        chapters = read_chapters(root)
+        owner = module_sources(chapters, root)
+    except TangleError as error:
+        print(f"tangle: {error}", file=sys.stderr)
+        return 1
+    wanted = {Path(n).resolve().relative_to(root).as_posix() for n in args.notebooks} or set(chapters)
+    problems, earlier = [f"{n}: no such notebook under book/" for n in sorted(wanted - set(chapters))], []
+    for module, path in owner.items():
+        if path in wanted:
+            target = root / PACKAGE / f"{module}.py"
+            current = target.read_text(encoding="utf-8") if target.exists() else None
+            try:
+                text = tangle(path, chapters[path], earlier)
+            except TangleError as error:
+                problems.append(str(error))
+                text = current
+            if text != current and args.check:
+                problems.append(f"{PACKAGE}/{module}.py {'is missing' if current is None else 'differs from its chapter'}"
+                                f" ({path}); run 'make notebooks'")
+            elif text != current:
+                write_atomically(target, text)
+                print(f"tangled {PACKAGE}/{module}.py")
+        earlier.append(module)
+    if not args.notebooks:
+        expected = HAND_WRITTEN | {f"{m}.py" for m in owner} | {"__pycache__"}
+        problems += [f"{PACKAGE}/{p.name} is fed by no chapter and is not in HAND_WRITTEN of tools/tangle.py"
+                     for p in sorted((root / PACKAGE).glob("*")) if p.name not in expected and p.name[0] != "."]
+    for problem in problems:
+        print(f"tangle: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
