@@ -1,0 +1,77 @@
+# `make book` builds the book, `make test` proves it. Each target also works as the first command in a fresh clone.
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# the first interpreter that is new enough and can make a virtual environment
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+  $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
+# an environment of your own: make test PY=/path/to/python
+PY ?= .venv/bin/python
+READY := $(if $(filter .venv/%,$(PY)),.venv/ready)
+NOTEBOOKS ?= $(sort $(wildcard book/*/*.ipynb))
+
+export OPENBLAS_NUM_THREADS := 1
+export OMP_NUM_THREADS := 1
+ifneq ($(wildcard ../shared/data),)
+export CMN_DATA ?= $(abspath ../shared/data)
+endif
+
+help:                   ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+.venv/ready: requirements.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "no Python >= 3.11 with venv found; try make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+book: check html        ## the book, in _build/html
+	@echo "Open file://$(CURDIR)/_build/html/index.html"
+
+test: check lint unit gate html browser  ## everything, in less than ten minutes
+
+check: $(READY)         ## notebooks, package and generated pages agree
+	$(PY) tools/tangle.py --check
+	$(PY) tools/pages.py --check
+
+lint: $(READY)          ## ruff
+	$(PY) -m ruff check .
+
+unit: $(READY)          ## what a notebook cannot check about itself
+	$(PY) -m pytest -q -n 2 tests --ignore tests/test_browser.py
+
+gate: $(READY)          ## run every notebook and compare each output with the stored one
+	$(PY) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope $(NOTEBOOKS)
+
+# pages that did not change are not read again, unless something changed that any page may show
+_build/full: requirements.txt _config.yml _toc.yml Makefile book/references.bib $(wildcard cmn_literate/*.py _static/*)
+	rm -rf _build && mkdir _build && touch $@
+
+html: $(READY) _build/full  ## render the stored notebooks; a warning is an error
+	$(PY) -m jupyter_book build . -W --keep-going || { rm -f _build/full; exit 1; }
+
+browser: $(READY)       ## look at the built book in a real browser
+	$(PY) -m pytest -q tests/test_browser.py
+
+test-full: test         ## and all mutants, long runs, the wheel
+	$(PY) -m pytest -q -n 2 -m slow tests
+
+package: $(READY)       ## build the wheel, install it in an empty environment, fit
+	$(PY) -m pytest -q -m slow tests/test_wheel.py
+
+notebooks: $(READY)     ## tangle and execute every chapter, then write the generated pages
+	$(PY) tools/tangle.py
+	$(PY) tools/execute.py --jobs 2
+	$(PY) tools/pages.py
+
+bench: $(READY)         ## time per sweep against its floor
+	$(PY) benchmarks/sweep.py
+
+lock:                   ## requirements.txt from requirements.in (needs uv)
+	uv pip compile --universal --python-version 3.11 --no-annotate --no-header requirements.in -o requirements.txt
+	echo "-e ." >> requirements.txt
+
+clean:                  ## remove what the other targets made, but for .venv
+	rm -rf _build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
+
+.PHONY: help book test check lint unit gate html browser test-full package notebooks bench lock clean

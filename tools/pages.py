@@ -1,0 +1,165 @@
+"""Write the generated pages of the book: the API, "Paper to book", and the table of the notation page.
+
+    python tools/pages.py [--check]
+"""
+
+import argparse
+import ast
+import os
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+from tangle import DEFINITIONS, PACKAGE, ROOT, cell_name, headline, marker, module_sources, read_chapters, write_atomically
+
+NOTE = "<!-- Written by tools/pages.py; edit its sources, not this page. -->\n\n"
+LABEL = re.compile(r"\$\$[ \t]*\(([\w-]+)\)|^:label:[ \t]*(eq-[\w-]+)", re.MULTILINE)
+
+
+class Cell(NamedTuple):
+    """A marked code cell."""
+    path: str           # of the chapter
+    name: str           # e.g. gate-07
+    labels: list        # that the marker names
+    source: str
+
+
+def equations(chapters):
+    """(label, path) of every labelled equation, in the order of the book."""
+    return [("".join(found), path) for path, notebook in chapters.items() for cell in notebook.cells
+            if cell.cell_type == "markdown" for found in LABEL.findall(cell.source)]
+
+
+def marked(chapters, kind):
+    """The cells of one kind, in the order of the book."""
+    return [Cell(path, cell_name(Path(path).stem, i), marker(cell)[1], cell.source)
+            for path, notebook in chapters.items() for i, cell in enumerate(notebook.cells) if marker(cell)[0] == kind]
+
+
+def exports(chapters):
+    """(chapter path, cell, definition) of every public function and class that a chapter exports."""
+    return [(cell.path, cell, node) for cell in marked(chapters, "export") for node in ast.parse(cell.source).body
+            if isinstance(node, DEFINITIONS) and not node.name.startswith("_")]
+
+
+def signature(node):
+    """How a function or class is called, as written."""
+    if not isinstance(node, ast.ClassDef):
+        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+        return f"{node.name}({ast.unparse(node.args)}){returns}"
+    init = next((n for n in node.body if isinstance(n, DEFINITIONS) and n.name == "__init__"), None)
+    if init:
+        return f"{node.name}({ast.unparse(init.args).removeprefix('self').lstrip(', ')})"
+    fields = [f"{n.target.id}={ast.unparse(n.value)}" if n.value else n.target.id for n in node.body if isinstance(n, ast.AnnAssign)]
+    return f"{node.name}({', '.join(fields)})"
+
+
+def entry(node, level="###"):
+    """Markdown for one public name: signature, docstring, equations, and the methods of a class."""
+    doc = ast.get_docstring(node) or ""
+    lines = [f"{level} `{signature(node)}`", ""]
+    if doc:
+        lines += ["```text", doc, "```", ""]
+    if labels := re.findall(r"eq-[\w-]+", doc):
+        lines += ["Equations: " + ", ".join(f"{{eq}}`{label}`" for label in dict.fromkeys(labels)) + ".", ""]
+    if isinstance(node, ast.ClassDef):
+        for method in node.body:
+            if isinstance(method, DEFINITIONS) and not method.name.startswith("_"):
+                lines += [f"`.{signature(method)}`", "", "```text", ast.get_docstring(method) or "", "```", ""]
+    return lines
+
+
+def api_page(chapters, root):
+    """Every public name of every module, with its docstring and its chapter."""
+    out = ["# API", "", "Every public name of `cmn_literate`, module by module in the order of the chapters that derive them.",
+           "A name in brackets like [eq-...] in a docstring is the label of the equation that it computes.", ""]
+    for module, path in module_sources(chapters, root).items():
+        tree = ast.parse((root / PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+        defined = {n.name: n for n in tree.body if isinstance(n, DEFINITIONS)}
+        defined |= {t.id: n for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+        origin = {a.name: n.module for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
+        link = os.path.relpath(path, "book/appendix")
+        out += [f"## `{PACKAGE}.{module}`", "", f"Chapter: [{headline(chapters[path])[0]}]({link})", ""]
+        for name in ast.literal_eval(defined["__all__"].value):
+            if name not in defined:
+                out += [f"`{name}` is re-exported from `{origin[name]}`.", ""]
+            elif isinstance(defined[name], DEFINITIONS):
+                out += entry(defined[name])
+            else:
+                out += [f"### `{name}`", "", "```python", ast.unparse(defined[name]), "```", ""]
+    return "\n".join(out).rstrip() + "\n"
+
+
+def maths(latex):
+    """LaTeX that survives inside a cell of a Markdown table."""
+    latex = " ".join(latex.split()).replace(r"\|", r"\Vert ")
+    return f"${latex.replace('|', chr(92) + 'vert ')}$"
+
+
+def table(head, rows):
+    """A Markdown table."""
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]) + "\n"
+
+
+def paper_page(rows, chapters, root):
+    """Where each display equation of the paper is derived, implemented and checked."""
+    source = module_sources(chapters, root)
+    link = lambda path: os.path.relpath(path, "book/appendix")
+    checks = {label: cell for cell in reversed(marked(chapters, "verify")) for label in cell.labels}
+    out = []
+    for row in rows:
+        derived = ", ".join(f"{{eq}}`{label}`" for label in row.get("labels", []))
+        code = ", ".join(f"[`{name}`]({link(source[name.split('.')[0]])})" for name in row.get("functions", []))
+        checked = ", ".join(f"[{checks[v].name}]({link(checks[v].path)})" for v in dict.fromkeys(row.get("verify", [])))
+        verdict = row["verdict"] + "".join(f", {e}" for e in row.get("errata", []))
+        out.append([f"{row['id']}<br>{row['where']}", maths(row["latex"]), derived, code, checked,
+                    f"**{verdict}**. {row.get('note', '')}".strip()])
+    corrected = sum(row["verdict"] == "corrected" for row in rows)
+    return (f"# Paper to book\n\nThe paper {{cite}}`heins2024cavicmn` displays {len(rows)} equations in its main text and in its appendices A and B. "
+            f"This page says where each is derived, which function computes it, and which cell checks it. {len(rows) - corrected} are right as "
+            f"printed; {corrected} are corrected here, each with a demonstration in [the errata](../practice/errata.ipynb).\n\n"
+            + table(["paper", "equation", "derived in", "function", "checked in", "verdict"], out))
+
+
+def symbol_table(symbols):
+    """The table of the notation page."""
+    rows = [[f"${s['latex']}$".replace("|", r"\vert "), s["meaning"], f"`{s['code']}`" if s.get("code") else "",
+             f"`{s['shape']}`" if s.get("shape") else ""] for s in symbols]
+    return table(["symbol", "meaning", "in code", "shape"], rows)
+
+
+def pages(root=ROOT):
+    """{path: text} of every generated page whose sources exist."""
+    chapters = read_chapters(root)
+    out = {"book/appendix/api.md": NOTE + api_page(chapters, root)}
+    if (root / "book/paper.toml").exists():
+        rows = next(iter(tomllib.loads((root / "book/paper.toml").read_text(encoding="utf-8")).values()))
+        out["book/appendix/paper_to_book.md"] = NOTE + paper_page(rows, chapters, root)
+    notation = root / "book/notation.md"
+    if (root / "book/symbols.toml").exists() and notation.exists():
+        symbols = next(iter(tomllib.loads((root / "book/symbols.toml").read_text(encoding="utf-8")).values()))
+        begin, end = "<!-- begin symbols -->", "<!-- end symbols -->"
+        before, _, rest = notation.read_text(encoding="utf-8").partition(begin)
+        out["book/notation.md"] = f"{before}{begin}\n{symbol_table(symbols)}{end}{rest.partition(end)[2]}" if rest else before
+    return out
+
+
+def main(argv=None, root=ROOT):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is stale")
+    args = parser.parse_args(argv)
+    stale = [(path, text) for path, text in pages(root).items()
+             if not (root / path).exists() or (root / path).read_text(encoding="utf-8") != text]
+    for path, text in stale:
+        if args.check:
+            print(f"pages: {path} is stale; run 'make notebooks'", file=sys.stderr)
+        else:
+            write_atomically(root / path, text)
+            print(f"wrote {path}")
+    return 1 if args.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
