@@ -22,7 +22,7 @@ help:                   ## this list
 .venv/ready: requirements.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python >= 3.11 with venv found; try make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv --clear .venv
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	.venv/bin/python -m pip install -qq --disable-pip-version-check -r requirements.txt
 	@touch $@
 
 book: check html        ## the book, in _build/html
@@ -43,12 +43,10 @@ unit: $(READY)          ## what a notebook cannot check about itself
 gate: $(READY)          ## run every notebook and compare each output with the stored one
 	$(PY) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope $(NOTEBOOKS)
 
-# pages that did not change are not read again, unless something changed that any page may show
-_build/full: requirements.txt _config.yml _toc.yml Makefile book/references.bib $(wildcard cmn_literate/*.py _static/*)
-	rm -rf _build && mkdir _build && touch $@
-
-html: $(READY) _build/full  ## render the stored notebooks; a warning is an error
-	$(PY) -m jupyter_book build . -W --keep-going || { rm -f _build/full; exit 1; }
+# from nothing each time: it takes seconds, and a page that is not read again does not repeat its warnings
+html: $(READY)          ## render the stored notebooks; a warning is an error
+	rm -rf _build
+	$(dir $(PY))jupyter-book build . -W --keep-going -q
 
 browser: $(READY)       ## look at the built book in a real browser
 	$(PY) -m pytest -q tests/test_browser.py

@@ -8,6 +8,7 @@ import ast
 import os
 import re
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -56,25 +57,27 @@ def signature(node):
     return f"{node.name}({', '.join(fields)})"
 
 
-def entry(node, level="###"):
+def described(node):
+    """A signature and its docstring as a block that keeps the docstring's layout."""
+    return ["```text", signature(node), *textwrap.indent(ast.get_docstring(node) or "", "    ").splitlines(), "```", ""]
+
+
+def entry(node):
     """Markdown for one public name: signature, docstring, equations, and the methods of a class."""
-    doc = ast.get_docstring(node) or ""
-    lines = [f"{level} `{signature(node)}`", ""]
-    if doc:
-        lines += ["```text", doc, "```", ""]
-    if labels := re.findall(r"eq-[\w-]+", doc):
+    lines = [f"### `{node.name}`", "", *described(node)]
+    if labels := re.findall(r"eq-[\w-]+", ast.get_docstring(node) or ""):
         lines += ["Equations: " + ", ".join(f"{{eq}}`{label}`" for label in dict.fromkeys(labels)) + ".", ""]
     if isinstance(node, ast.ClassDef):
         for method in node.body:
             if isinstance(method, DEFINITIONS) and not method.name.startswith("_"):
-                lines += [f"`.{signature(method)}`", "", "```text", ast.get_docstring(method) or "", "```", ""]
+                lines += described(method)
     return lines
 
 
 def api_page(chapters, root):
     """Every public name of every module, with its docstring and its chapter."""
     out = ["# API", "", "Every public name of `cmn_literate`, module by module in the order of the chapters that derive them.",
-           "A name in brackets like [eq-...] in a docstring is the label of the equation that it computes.", ""]
+           "The name in square brackets in a docstring is the label of the equation that the function computes.", ""]
     for module, path in module_sources(chapters, root).items():
         tree = ast.parse((root / PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
         defined = {n.name: n for n in tree.body if isinstance(n, DEFINITIONS)}
