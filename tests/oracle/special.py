@@ -7,6 +7,11 @@ import numpy as np
 DIGITS = 50
 
 
+def digits_for(xi):
+    """Working digits that leave DIGITS after the cancellation of small tilts."""
+    return DIGITS if xi == 0 or abs(xi) > 1 else DIGITS + int(4 * -np.log10(abs(float(xi)))) + 1
+
+
 def exact(x):
     """The very number the float64 holds, as an mpf."""
     return mp.mpf(float(x))
@@ -66,7 +71,7 @@ def theta(xi):
 
 @lru_cache(maxsize=100_000)
 def log_cosh_half(xi):
-    with mp.workdps(DIGITS):
+    with mp.workdps(digits_for(xi)):
         x = abs(exact(xi))
         return float(x / 2 + mp.log((1 + mp.exp(-x)) / 2))
 
@@ -74,7 +79,7 @@ def log_cosh_half(xi):
 @lru_cache(maxsize=100_000)
 def pg_kl_one(xi):
     """KL[PG(1, xi) || PG(1, 0)] = E ln(dPG(1,xi)/dPG(1,0)) = ln cosh(xi/2) - E omega xi^2/2."""
-    with mp.workdps(DIGITS):
+    with mp.workdps(digits_for(xi)):
         x = abs(exact(xi))
         return float(x / 2 + mp.log((1 + mp.exp(-x)) / 2) - x / 4 * mp.tanh(x / 2))
 
@@ -84,7 +89,7 @@ def pg_mean(b, c):
 
 
 def pg_var(b, c):
-    with mp.workdps(DIGITS):
+    with mp.workdps(digits_for(c)):
         x = exact(c)
         if x == 0:
             return float(b) / 24
