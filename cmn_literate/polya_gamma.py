@@ -1,0 +1,109 @@
+# Tangled from book/ingredients/polya_gamma.ipynb by tools/tangle.py; edit the notebook, not this file.
+"""The Pólya-Gamma trick
+
+The log-likelihood of a coin toss is not a parabola in its logit, but it becomes one as soon as one
+more random variable is added to the model. That variable is Pólya-Gamma distributed, and all that
+inference asks of it, its mean, variance and relative entropy, has a closed form.
+"""
+
+__all__ = ["pg_mean", "pg_var", "log_cosh_half", "pg_kl", "tilt_moments"]
+
+
+# book/ingredients/polya_gamma.ipynb, cell polya_gamma-14
+import math
+
+import autograd.numpy as np
+import numpy as onp
+
+_SINH = [1 / math.factorial(2 * m + 1) for m in range(9)]             # sinh(x)/x in powers of x^2
+_KL = [(m - 1) / (2 * m * (2 * m - 1)) for m in range(2, 15)]         # see eq-pg-kl-near
+
+
+def _split(c, edge):
+    """(|c| < edge, |c| for the branch near 0, |c| for the far one), harmless where unused."""
+    c = np.abs(c)
+    near = c < edge
+    return near, np.where(near, c, 0.0), np.where(near, edge, c)
+
+
+def _even_series(coefficients, square):
+    """sum_m coefficients[m] square^m, by Horner's rule."""
+    total = 0.0
+    for coefficient in reversed(coefficients):
+        total = coefficient + total * square
+    return total
+
+
+def _check_b(b):
+    if np.any(np.less(b, 0)):
+        raise ValueError(f"b must be >= 0, got {np.min(b)}")
+
+
+# book/ingredients/polya_gamma.ipynb, cell polya_gamma-15
+def pg_mean(b, c):
+    """E[omega] for omega ~ PG(b, c).  [eq-pg-mean]
+
+    b (...) >= 0, c (...) of any sign, broadcast against each other -> (...)
+    b / 4 at c = 0. ValueError if b is negative.
+    """
+    _check_b(b)
+    near, x, y = _split(c, 1.0)
+    e = np.exp(-y)
+    return b * np.where(near, _even_series(_SINH, x**2 / 4) / (4 * np.cosh(x / 2)), (1 - e) / (2 * y * (1 + e)))
+
+
+# book/ingredients/polya_gamma.ipynb, cell polya_gamma-16
+def pg_var(b, c):
+    """Var[omega] for omega ~ PG(b, c).  [eq-pg-var]
+
+    b (...) >= 0, c (...) of any sign, broadcast against each other -> (...)
+    b / 24 at c = 0. ValueError if b is negative.
+    """
+    _check_b(b)
+    near, x, y = _split(c, 1.0)
+    e = np.exp(-y)
+    series = _even_series(_SINH[1:], x**2) / (4 * np.cosh(x / 2) ** 2)
+    return b * np.where(near, series, (1 - e**2 - 2 * y * e) / (2 * y**3 * (1 + e) ** 2))
+
+
+# book/ingredients/polya_gamma.ipynb, cell polya_gamma-18
+def log_cosh_half(c):
+    """log cosh(c/2), without overflow and with all digits near 0.  [eq-log-cosh, eq-pg-far]
+
+    c (...) of any sign -> (...)
+    """
+    near, x, y = _split(c, 1.0)
+    return np.where(near, np.log1p(2 * np.sinh(x / 4) ** 2), y / 2 + np.log1p(np.exp(-y)) - math.log(2.0))
+
+
+# book/ingredients/polya_gamma.ipynb, cell polya_gamma-20
+def pg_kl(b, c):
+    """KL[PG(b, c) || PG(b, 0)] in nats.  [eq-pg-kl]
+
+    b (...) >= 0, c (...) of any sign, broadcast against each other -> (...)
+    0 where b = 0 or c = 0. ValueError if b is negative.
+    """
+    _check_b(b)
+    near, x, y = _split(c, 0.5)
+    e, t2 = np.exp(-y), np.tanh(x / 2) ** 2
+    return b * np.where(near, t2**2 * _even_series(_KL, t2), log_cosh_half(y) - y / 4 * (1 - e) / (1 + e))
+
+
+# book/ingredients/polya_gamma.ipynb, cell polya_gamma-31
+def tilt_moments(xi, out=None):
+    """E[omega] of PG(1, xi) and log cosh(xi/2) together, in as few passes as possible.  [eq-tilt-moments]
+
+    xi  : (...)                  tilts >= 0 (not checked: this is the inner loop)
+    out : two arrays like xi     written to if given
+    -> theta (...), log_cosh (...)
+    """
+    theta, log_cosh = (onp.empty(onp.shape(xi)), onp.empty(onp.shape(xi))) if out is None else out
+    h = onp.maximum(xi, 1e-150)
+    h *= 0.5
+    onp.tanh(h, out=theta)
+    onp.add(theta, 1.0, out=log_cosh)
+    onp.log(log_cosh, out=log_cosh)
+    onp.subtract(h, log_cosh, out=log_cosh)
+    h *= 4.0
+    theta /= h
+    return theta, log_cosh
