@@ -96,12 +96,15 @@ def clean_outputs(cell):
     return outputs
 
 
+def notebook_metadata(notebook):
+    """Metadata of a chapter: no versions, no tools, only what the book and the tangler need."""
+    module = notebook.metadata.get("tangle")
+    return nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}} | ({"tangle": module} if module else {}))
+
+
 def normalise(notebook, stem):
     """Everything but sources, outputs and execution counts is derived, so that it cannot vary."""
-    module = notebook.metadata.get("tangle")
-    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}})
-    if module is not None:
-        notebook.metadata.tangle = module
+    notebook.metadata = notebook_metadata(notebook)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for index, cell in enumerate(notebook.cells):
         cell.id = cell_name(stem, index)
@@ -126,6 +129,7 @@ def execute(path, root=ROOT):
     try:
         normalise(notebook, file.stem)
         client.execute()
+        notebook.metadata = notebook_metadata(notebook)         # the kernel has added its version
         for cell in notebook.cells:
             if cell.cell_type == "code":
                 try:

@@ -145,8 +145,8 @@ def tangle(path, notebook, earlier):
                 continue
         except TangleError as error:
             raise TangleError(f"{where}: {error}") from None
+        tree = parse(cell.source, where)
         body = cell.source.partition("\n")[2].strip("\n")
-        tree = parse("\n" + body, where)                    # the marker's line, so that line numbers agree
         if any(isinstance(n, ast.Name) and n.id == "get_ipython" for n in ast.walk(tree)):
             raise TangleError(f"{where}: get_ipython() is a magic; a module is plain Python")
         for name in package_imports(tree):
