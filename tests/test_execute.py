@@ -1,12 +1,16 @@
 """tools/execute.py: what it stores, and everything that it refuses."""
 
+import base64
+import io
 import json
 
 import execute
 import nbformat
+import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 from notebooks import Book
+from PIL import Image
 
 FIGURE = "import matplotlib.pyplot as plt\nplt.plot([0, 1])\nplt.show()"
 
@@ -81,6 +85,21 @@ def test_neighbouring_streams_are_merged_but_not_across_a_result():
     cell = new_code_cell("print('a')", outputs=[stream, dict(stream), result, dict(stream)])
     cell.outputs = [nbformat.from_dict(o) for o in cell.outputs]
     assert [o.get("text") for o in execute.clean_outputs(cell)] == ["a\na\n", None, "a\n"]
+
+
+@pytest.mark.parametrize("change, kept", [(0, True), (3, True), (60, False)])
+def test_a_figure_that_shows_the_same_keeps_its_bytes(change, kept):
+    def notebook(pixel, level):
+        file = io.BytesIO()
+        Image.fromarray(np.full((4, 4), 100, np.uint8) + np.uint8(pixel) * np.eye(4, dtype=np.uint8)).save(file, "png", compress_level=level)
+        png = base64.b64encode(file.getvalue()).decode()
+        return nbformat.v4.new_notebook(cells=[new_code_cell(outputs=[new_output("display_data", data={"image/png": png})])])
+
+    new, old = notebook(change, 1), notebook(0, 9)
+    before, stored = (n.cells[0].outputs[0].data["image/png"] for n in (new, old))
+    assert before != stored
+    execute.keep_same_pictures(new, old)
+    assert new.cells[0].outputs[0].data["image/png"] == (stored if kept else before)
 
 
 def test_command_line_reports_every_failing_chapter(tmp_path, capsys):

@@ -8,6 +8,8 @@ stderr, or stores anything but text and PNG is an error, and nothing is written.
 
 import argparse
 import ast
+import base64
+import io
 import os
 import re
 import sys
@@ -15,8 +17,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import nbformat
+import numpy as np
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKernelError
+from PIL import Image
 from tangle import ROOT, TangleError, cell_name, marker, read_chapters, write_atomically
 
 TIMEOUT = 120                                       # seconds a cell may take
@@ -96,6 +100,21 @@ def clean_outputs(cell):
     return outputs
 
 
+def same_picture(png, other):
+    """Whether two PNGs show the same; their bytes may differ, because encoders and processors do."""
+    a, b = (np.asarray(Image.open(io.BytesIO(base64.b64decode(p))), dtype=int) for p in (png, other))
+    return a.shape == b.shape and np.abs(a - b).max() <= 8          # of 255
+
+
+def keep_same_pictures(notebook, stored):
+    """Keep the stored bytes of every figure that still shows the same."""
+    for cell, old_cell in zip(notebook.cells, stored.cells):
+        for output, old in zip(cell.get("outputs", []), old_cell.get("outputs", [])):
+            png, old_png = (o.get("data", {}).get("image/png") for o in (output, old))
+            if png and old_png and png != old_png and same_picture(png, old_png):
+                output.data["image/png"] = old_png
+
+
 def notebook_metadata(notebook):
     """Metadata of a chapter: no versions, no tools, only what the book and the tangler need."""
     module = notebook.metadata.get("tangle")
@@ -144,6 +163,7 @@ def execute(path, root=ROOT):
         started = [c for c in notebook.cells if c.get("execution_count") or c.get("outputs")]
         cell = failed or (started or notebook.cells)[-1]
         return f"{path}, cell {cell.id}:\n" + re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
+    keep_same_pictures(notebook, nbformat.read(file, as_version=4))
     text = nbformat.writes(notebook, version=4) + "\n"
     if text != file.read_text(encoding="utf-8"):
         write_atomically(file, text)
