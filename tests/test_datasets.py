@@ -1,0 +1,352 @@
+"""Data sets: generators against their laws, files against their fingerprints, splits against their promises.
+
+The real CSV files are looked for in $CMN_DATA; without them those tests are skipped and say so.
+"""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cmn_literate.datasets import (
+    FILES,
+    SPLITS,
+    Dataset,
+    _from_scikit_learn,
+    load,
+    make_pinwheels,
+    make_waveform,
+    pinwheel_proba,
+    rebuild_csv,
+    stratified_split,
+    training_sizes,
+    waveform_proba,
+)
+
+CMN_DATA = os.environ.get("CMN_DATA")            # read once: some tests unset it
+COUNTS = {"rice": {"Osmancik": 2180, "Cammeo": 1630}, "wdbc": {"benign": 357, "malignant": 212},
+          "vehicle": {"bus": 218, "saab": 217, "opel": 212, "van": 199}, "banknote": {"0": 762, "1": 610}, "sonar": {"M": 111, "R": 97},
+          "waveform": {"0": 1657, "1": 1647, "2": 1696}, "iris": {"setosa": 50, "versicolor": 50, "virginica": 50}}
+FIRST_ROW = {"rice": [15231, 525.5789794921875, 229.7498779296875], "wdbc": [17.99, 10.38, 122.8], "vehicle": [95, 48, 83],
+             "banknote": [3.6216, 8.6661, -2.8073], "sonar": [0.02, 0.0371, 0.0428], "waveform": [-1.23, -1.56, -1.75], "iris": [5.1, 3.5, 1.4]}
+
+
+def csv_file(name):
+    """The path of a real CSV file; skips where it is absent."""
+    if not CMN_DATA:
+        pytest.skip("$CMN_DATA is not set, so the real CSV files are not there")
+    path = Path(CMN_DATA) / f"{name}.csv"
+    if not path.is_file():
+        pytest.skip(f"no {name}.csv in $CMN_DATA")
+    return path
+
+
+def as_uci_writes_it(name, text):
+    """UCI's raw file(s) {member: text}, made from our CSV."""
+    rows = text.splitlines()[1:]
+    if name == "vehicle":
+        lines = [row.replace(",", " ") + " \n" for row in rows]
+        return {f"xa{'abcdefghi'[i]}.dat": "".join(lines[94 * i:94 * (i + 1)]) for i in range(9)}
+    if name == "rice":
+        return {"Rice/Rice_Cammeo_Osmancik.arff": "% a comment\n@RELATION rice\n@ATTRIBUTE Area Integer\n\n@DATA\n" + "\n".join(rows)}
+    return {{"banknote": "data_banknote_authentication.txt", "sonar": "sonar.all-data", "waveform": "waveform.data"}[name]: "\r\n".join(rows)}
+
+
+@pytest.fixture
+def nowhere(monkeypatch):
+    monkeypatch.delenv("CMN_DATA", raising=False)
+
+
+# ---- generators
+
+@pytest.mark.parametrize("n, n_classes", [(1, 1), (7, 3), (100, 5), (3, 5)])
+def test_pinwheels_are_balanced_shuffled_and_reproducible(n, n_classes):
+    X, y = make_pinwheels(n, default_rng(1), n_classes=n_classes)
+    again = make_pinwheels(n, default_rng(1), n_classes=n_classes)
+    assert X.shape == (n, 2) and X.dtype == np.float64 and y.shape == (n,) and np.isfinite(X).all()
+    assert_array_equal(X, again[0])
+    assert_array_equal(y, again[1])
+    counts = np.bincount(y, minlength=n_classes)
+    assert counts.max() - counts.min() <= 1
+    assert n < 100 or (np.diff(y) < 0).any()
+
+
+def test_pinwheel_law_turns_with_the_classes():
+    X, _ = make_pinwheels(50, default_rng(2))
+    a = -2 * np.pi / 5
+    turned = X @ np.array([[np.cos(a), np.sin(a)], [-np.sin(a), np.cos(a)]])
+    assert_allclose(pinwheel_proba(turned), np.roll(pinwheel_proba(X), 1, axis=1), atol=2e-3)
+
+
+def test_pinwheel_law_is_calibrated_and_beats_any_distortion():
+    X, y = make_pinwheels(6000, default_rng(3))
+    p, hit = pinwheel_proba(X), np.eye(5)[y]
+    assert_allclose(p.sum(1), 1, rtol=1e-12)
+    for lo in np.arange(0, 1, 0.2):
+        inside = (p >= lo) & (p < lo + 0.2)
+        assert abs((hit - p)[inside].sum()) < 5 * np.sqrt((p * (1 - p))[inside].sum())
+    score = lambda q: np.log(q[np.arange(6000), y]).mean()
+    for power in (0.7, 1.4):
+        assert score(p) > score(p**power / (p**power).sum(1, keepdims=True))
+
+
+def test_waveform_shapes_labels_and_noise():
+    X, y = make_waveform(5000, default_rng(4))
+    assert X.shape == (5000, 21) and set(y) == {0, 1, 2}
+    ends = X[:, [0, 20]]                            # no wave reaches above 0 at position 1 or 21: only noise is left
+    assert abs(ends.mean()) < 5 / 1e4**0.5 and abs(ends.var() - 1) < 5 * (2 / 1e4) ** 0.5
+
+
+def test_waveform_law_is_finite_far_away():
+    p = waveform_proba(np.vstack([np.full(21, 50.0), np.full(21, -50.0), np.zeros(21), 1e3 * np.eye(21)]))
+    assert np.isfinite(p).all()
+    assert_allclose(p.sum(1), 1, rtol=1e-9)
+
+
+def test_the_file_and_the_generator_of_waveform_number_the_classes_alike():
+    path = csv_file("waveform")
+    data = load("waveform", data_home=path.parent)
+    p = waveform_proba(data.X)
+    best = p.max(1)
+    assert abs((p.argmax(1) == data.y).mean() - best.mean()) < 5 * np.sqrt((best * (1 - best)).sum()) / 5000
+    assert abs(best.mean() - 0.867) < 0.01
+
+
+@pytest.mark.parametrize("arguments, named", [
+    (dict(n=0), "n:"), (dict(n=2.5), "n:"), (dict(n=True), "n:"), (dict(n=5, n_classes=0), "n_classes:"),
+    (dict(n=5, radial_std=-1), "radial_std:"), (dict(n=5, tangential_std=np.nan), "tangential_std:")])
+def test_pinwheels_refuse(arguments, named):
+    with pytest.raises(ValueError, match=f"^{named}"):
+        make_pinwheels(rng=default_rng(0), **arguments)
+
+
+@pytest.mark.parametrize("n", [0, -3, 1.5, "ten"])
+def test_waveform_refuses(n):
+    with pytest.raises(ValueError, match="^n:"):
+        make_waveform(n, default_rng(0))
+
+
+@pytest.mark.parametrize("law, columns", [(pinwheel_proba, 2), (waveform_proba, 21)])
+def test_laws_refuse(law, columns):
+    for X in (np.zeros((3, columns + 1)), np.zeros(columns), np.full((2, columns), np.nan), [["a"] * columns]):
+        with pytest.raises(ValueError, match="^X:"):
+            law(X)
+
+
+# ---- files
+
+@pytest.mark.parametrize("name", FILES)
+def test_real_file(name):
+    data = load(name, data_home=csv_file(name).parent)
+    spec = FILES[name]
+    assert isinstance(data, Dataset) and data.X.shape == (spec.rows, len(spec.features)) and data.X.dtype == np.float64
+    assert data.y.dtype == np.int64 and data.sha256 == spec.sha256 and data.source.endswith(f"{name}.csv")
+    assert list(data.class_names) == sorted(data.class_names) and len(data.feature_names) == len(set(data.feature_names))
+    assert dict(zip(data.class_names, np.bincount(data.y).tolist())) == COUNTS[name]
+    assert data.X[0, :3].tolist() == FIRST_ROW[name]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_real_file_with_a_planted_change(name, tmp_path):
+    good = csv_file(name).read_bytes()
+    header, rest = good.split(b"\n", 1)
+    for bad in (good[:-1], good.replace(b"1", b"2", 1), header + b"\n" + rest[rest.index(b"\n") + 1:], good.replace(b"\n", b"\r\n"), b""):
+        (tmp_path / f"{name}.csv").write_bytes(bad)
+        with pytest.raises(ValueError, match=f"not the {name} data.*SHA-256 expected {FILES[name].sha256}, got"):
+            load(name, data_home=tmp_path)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if FILES[name].member])
+def test_the_recipe_for_ucis_raw_file(name):
+    good = csv_file(name).read_bytes()
+    raw = "\n".join(as_uci_writes_it(name, good.decode()).values())
+    assert rebuild_csv(name, raw) == good
+    with pytest.raises(ValueError, match="rebuilt from"):
+        rebuild_csv(name, raw.replace("1", "2", 1))
+
+
+@pytest.mark.parametrize("name", ["iris", "wdbc"])
+def test_scikit_learns_copy_has_the_bytes_of_the_csv(name):
+    assert _from_scikit_learn(name) == csv_file(name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["iris", "wdbc"])
+def test_scikit_learns_copy(name, nowhere):
+    datasets = pytest.importorskip("sklearn.datasets")
+    bunch = datasets.load_iris() if name == "iris" else datasets.load_breast_cancer()
+    data = load(name)
+    assert data.source == "scikit-learn" and data.sha256 == FILES[name].sha256
+    assert_array_equal(data.X, bunch.data)
+    assert [data.class_names[c] for c in data.y] == [str(bunch.target_names[c]) for c in bunch.target]
+    assert dict(zip(data.class_names, np.bincount(data.y).tolist())) == COUNTS[name]
+
+
+def test_look_up_order(tmp_path, monkeypatch):
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / "iris.csv").write_bytes(_from_scikit_learn("iris"))
+    monkeypatch.setenv("CMN_DATA", str(second))
+    assert load("iris", data_home=first).source == str(first / "iris.csv")
+    assert load("iris", data_home=str(tmp_path)).source == load("iris").source == str(second / "iris.csv")
+    monkeypatch.setenv("CMN_DATA", str(tmp_path / "not there"))
+    assert load("iris").source == "scikit-learn"
+    (second / "iris.csv").write_bytes(b"nonsense")
+    monkeypatch.setenv("CMN_DATA", str(second))
+    with pytest.raises(ValueError, match="not the iris data"):          # a damaged file is an error, not a reason to look elsewhere
+        load("iris")
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if FILES[name].member])
+def test_missing_file_says_what_where_and_how(name, tmp_path, nowhere):
+    with pytest.raises(FileNotFoundError) as caught:
+        load(name, data_home=tmp_path)
+    message = str(caught.value)
+    assert all(part in message for part in (f"{name}.csv", str(tmp_path), "$CMN_DATA: not set", FILES[name].doi, FILES[name].uci, "rebuild_csv"))
+    assert ("download=True" in message) == (name != "waveform")
+
+
+def test_missing_scikit_learn_is_named(nowhere, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(FileNotFoundError, match="pip install scikit-learn"):
+        load("wdbc")
+
+
+@pytest.mark.parametrize("name", ["Iris", "", None, "mnist"])
+def test_unknown_name(name):
+    with pytest.raises(ValueError, match="^name: expected one of pinwheels, rice"):
+        load(name)
+    with pytest.raises(ValueError, match="^name:"):
+        training_sizes(name)
+    with pytest.raises(ValueError, match="^name:"):
+        rebuild_csv(name, "")
+
+
+def test_no_recipe_for_what_scikit_learn_carries():
+    with pytest.raises(ValueError, match="^name: expected one of rice, vehicle"):
+        rebuild_csv("iris", "5.1,3.5,1.4,0.2,Iris-setosa\n")
+
+
+def test_pinwheels_by_name():
+    data = load("pinwheels")
+    assert data.X.shape == (2100, 2) and data.sha256 == "" and data.source.startswith("make_pinwheels")
+    assert np.bincount(data.y).tolist() == [420] * 5
+
+
+# ---- download, with a stand-in for the network
+
+@pytest.fixture
+def archive(monkeypatch, tmp_path, nowhere):
+    """Lets a test say what UCI's archive holds; returns the list of addresses asked for."""
+    pooch = pytest.importorskip("pooch")
+    asked, path = [], tmp_path / "archive.zip"
+
+    def fill(members):
+        with zipfile.ZipFile(path, "w") as z:
+            for member, text in members.items():
+                z.writestr(member, text)
+        return asked
+
+    def retrieve(url, known_hash, **where):
+        asked.append(url)
+        return str(path)
+
+    monkeypatch.setattr(pooch, "retrieve", retrieve)
+    return fill
+
+
+@pytest.mark.parametrize("name", ["rice", "vehicle", "banknote", "sonar"])
+def test_download(name, archive):
+    good = csv_file(name).read_text()
+    asked = archive({"readme.md": "words", **as_uci_writes_it(name, good)})
+    with pytest.raises(FileNotFoundError):
+        load(name)
+    assert asked == []                                                   # never without being told
+    data = load(name, download=True)
+    assert asked == [f"https://archive.ics.uci.edu/static/public/{FILES[name].uci}.zip"] and data.source.startswith("UCI")
+    assert dict(zip(data.class_names, np.bincount(data.y).tolist())) == COUNTS[name]
+
+
+def test_download_of_something_else(archive):
+    archive({"sonar.all-data": "0.1,0.2,R\n"})
+    with pytest.raises(ValueError, match="not the sonar data"):
+        load("sonar", download=True)
+    archive({"waveform.data.Z": "packed"})
+    with pytest.raises(ValueError, match="unpacked by hand"):
+        load("waveform", download=True)
+
+
+def test_download_without_pooch(nowhere, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    with pytest.raises(ImportError, match=r"cmn_literate\[data\]"):
+        load("sonar", download=True)
+
+
+def test_importing_the_module_needs_the_core_alone():
+    code = "import sys, cmn_literate.datasets, cmn_literate.metrics; print({'sklearn', 'pooch', 'matplotlib', 'pandas'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+
+
+# ---- splits
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.data(), st.integers(0, 2**32 - 1))
+def test_split_keeps_its_promises(counts, data, seed):
+    y = default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    n, L = len(y), len(counts)
+    n_test = data.draw(st.integers(0, n - 1))
+    n_train = data.draw(st.integers(1, n - n_test))
+    train, test = stratified_split(y, n_train, n_test, default_rng(seed))
+    assert (len(train), len(test)) == (n_train, n_test) and len(set(train) | set(test)) == n_train + n_test
+    if n - n_test >= L and n_train >= L:
+        assert set(y[train]) == set(range(L))
+    left = np.bincount(np.delete(y, test), minlength=L)
+    share = left / left.sum()
+    for m in range(1, n_train + 1):
+        got = np.bincount(y[train[:m]], minlength=L)
+        if m >= (left > 0).sum():
+            better = [(a, b) for a in range(L) for b in range(L) if a != b and got[a] > 1 and got[b] < left[b]]
+            cost = lambda k, c, m=m: (k - m * share[c])**2 / share[c]
+            assert all(cost(got[a] - 1, a) + cost(got[b] + 1, b) >= cost(got[a], a) + cost(got[b], b) - 1e-9 for a, b in better)
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_the_papers_splits_exist_and_are_proportional(name):
+    counts = [420] * 5 if name == "pinwheels" else [COUNTS[name][c] for c in FILES[name].classes]
+    y = np.repeat(np.arange(len(counts)), counts)
+    first, last, n_test = SPLITS[name]
+    train, test = stratified_split(y, last, n_test, default_rng(0))
+    share = np.array(counts) / len(y)
+    for part in (test, *(train[:m] for m in training_sizes(name))):
+        assert (np.abs(np.bincount(y[part], minlength=len(counts)) - share * len(part)) < 1.5).all()
+    assert training_sizes(name)[0] == first and training_sizes(name)[-1] == last
+
+
+def test_paper_sizes_use_the_whole_file_where_the_paper_does():
+    for name in ("waveform", "rice", "wdbc", "sonar"):
+        assert SPLITS[name][1] + SPLITS[name][2] == FILES[name].rows
+    assert SPLITS["vehicle"][1] + SPLITS["vehicle"][2] == FILES["vehicle"].rows - 1
+
+
+def test_rows_within_a_class_are_random():
+    y = np.zeros(1000, int)
+    train, test = stratified_split(y, 500, 500, default_rng(1))
+    assert 400 < train.mean() < 600 and (np.diff(train) < 0).any()
+    assert not np.array_equal(train, stratified_split(y, 500, 500, default_rng(2))[0])
+
+
+@pytest.mark.parametrize("y, n_train, n_test, named", [
+    ([0, 1] * 5, 0, 2, "n_train:"), ([0, 1] * 5, -1, 2, "n_train:"), ([0, 1] * 5, 2.0, 2, "n_train:"), ([0, 1] * 5, 2, -1, "n_test:"),
+    ([0, 1] * 5, 8, 3, r"n_train \+ n_test:"), ([], 1, 0, r"n_train \+ n_test:"), ([0, 1.5], 1, 0, "y:"), ([0, -1], 1, 0, "y:"),
+    (["a", "b"], 1, 0, "y:"), ([0, np.nan], 1, 0, "y:"), ([[0], [1]], 1, 0, "y:"), (None, 1, 0, "y:")])
+def test_split_refuses(y, n_train, n_test, named):
+    with pytest.raises(ValueError, match=f"^{named}"):
+        stratified_split(y, n_train, n_test, default_rng(0))
