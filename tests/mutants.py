@@ -1,0 +1,268 @@
+"""Plant one fault at a time in the package and see that somebody notices.
+
+    python tests/mutants.py [--jobs 2] [--only WORD ...] [--list]
+
+A mutant is a small text change of one module. The package is copied into a temporary folder, the fault planted there, and then
+(a) the chapter that exports the module is run as one plain Python script: its own export cells, with the fault, and every
+    other cell but `#| show` and `#| solution`; a cell that raises has noticed;
+(b) if no cell noticed, the test files that the mutant names run against the faulty copy.
+A mutant that nobody notices survives, and a survivor is an error, and so is a mutant whose text does not occur exactly once.
+The control runs the same chapters and tests on a copy without a fault; they have to pass.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parents[1]
+TIMEOUT = 300
+NOT_A_FAULT = ("SyntaxError", "NameError", "ImportError", "ModuleNotFoundError", "UnboundLocalError")
+
+
+class Mutant(NamedTuple):
+    """One fault.  `old` occurs once in cmn_literate/<module>.py; `tests`: what to run if the chapter does not notice."""
+    id: str
+    module: str
+    old: str
+    new: str
+    tests: tuple = ()
+
+
+class Outcome(NamedTuple):
+    mutant: Mutant
+    killed_by: str                                     # "" if it survived
+    problem: str                                       # why this is not a valid mutant, or ""
+    seconds: float
+
+
+def chapters():
+    """{module: path of its notebook}."""
+    out = {}
+    for path in sorted((ROOT / "book").rglob("*.ipynb")):
+        if not any(part.startswith(".") for part in path.relative_to(ROOT).parts):
+            module = nbformat.read(path, as_version=4).metadata.get("tangle")
+            if module:
+                out[module] = path
+    return out
+
+
+def occurrences(mutant):
+    module = ROOT / "cmn_literate" / f"{mutant.module}.py"
+    return module.read_text().count(mutant.old) if module.exists() else 0
+
+
+def script_of(notebook, mutant=None):
+    """(text of the chapter as one script, [(first line, cell name)]): the fault is planted in the export cells."""
+    lines, starts, planted = [], [], 0
+    for index, cell in enumerate(nbformat.read(notebook, as_version=4).cells):
+        if cell.cell_type != "code" or re.match(r"#\| (show|solution)\b", cell.source):
+            continue
+        source = cell.source
+        if mutant and source.startswith("#| export") and mutant.old in source:
+            planted += source.count(mutant.old)
+            source = source.replace(mutant.old, mutant.new)
+        starts.append((len(lines) + 1, f"{notebook.stem}-{index + 1:02d}"))
+        lines += [*source.splitlines(), ""]
+    if mutant and planted != 1:
+        raise ValueError(f"found {planted} times in the export cells of {notebook.name}")
+    return "\n".join(lines), starts
+
+
+def sandbox(folder):
+    """Package and tests without caches, so that nothing stale is imported."""
+    clean = shutil.ignore_patterns("__pycache__", ".*")
+    for name in ("cmn_literate", "tests", "tools"):
+        shutil.copytree(ROOT / name, folder / name, ignore=clean)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+
+
+def run(command, folder):
+    env = {**os.environ, "PYTHONPATH": str(folder), "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1",
+           "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": "", "PYTHONHASHSEED": "0"}
+    try:
+        done = subprocess.run([sys.executable, *command], cwd=folder, env=env, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        return 1, "TimeoutError: ran too long"
+    return done.returncode, done.stdout
+
+
+def last_error(output):
+    """Name of the exception that ended a script."""
+    names = re.findall(r"^([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt))\b", output, re.MULTILINE)
+    return names[-1].rpartition(".")[2] if names else "exit"
+
+
+def run_chapter(notebook, folder, mutant=None):
+    """("cell: error", output) of the cell that raised, or ("", output)."""
+    text, starts = script_of(notebook, mutant)
+    (folder / "chapter.py").write_text(text)
+    code, output = run(["chapter.py"], folder)
+    if code == 0:
+        return "", output
+    frames = [int(n) for n in re.findall(r'chapter\.py", line (\d+)', output)]
+    cell = max((s for s in starts if frames and s[0] <= frames[0]), default=(0, notebook.stem))[1]
+    return f"{cell}: {last_error(output)}", output
+
+
+def run_tests(files, folder):
+    """("file::test", output) of the first test that failed, or ("", output)."""
+    here = "import cmn_literate, pathlib, sys; sys.exit(pathlib.Path(cmn_literate.__file__).parent.parent != pathlib.Path.cwd())"
+    assert run(["-c", here], folder)[0] == 0, "the copy is not what would be tested"
+    code, output = run(["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *(f"tests/{f}" for f in files)], folder)
+    if code in (0, 5):
+        return "", output
+    failed = re.findall(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", output, re.MULTILINE)
+    return (failed[0] if failed else f"pytest exit {code}"), output
+
+
+def try_mutant(mutant, owner):
+    """Plant the fault, look for somebody who notices."""
+    start, killed_by, problem, output = time.time(), "", "", ""
+    count = occurrences(mutant)
+    if count != 1:
+        return Outcome(mutant, "", f"text occurs {count} times in {mutant.module}.py", 0.0)
+    with tempfile.TemporaryDirectory(prefix="mutant-") as name:
+        folder = Path(name).resolve()
+        sandbox(folder)
+        module = folder / "cmn_literate" / f"{mutant.module}.py"
+        module.write_text(module.read_text().replace(mutant.old, mutant.new))
+        try:
+            compile(module.read_text(), str(module), "exec")
+            killed_by, output = run_chapter(owner[mutant.module], folder, mutant)
+            if not killed_by and mutant.tests:
+                killed_by, output = run_tests(mutant.tests, folder)
+        except (SyntaxError, KeyError, ValueError) as error:
+            problem = f"{type(error).__name__}: {error}"
+    if killed_by and any(f"{e}:" in output for e in NOT_A_FAULT):
+        problem = f"breaks the module instead of its mathematics ({last_error(output)})"
+    return Outcome(mutant, killed_by, problem, time.time() - start)
+
+
+def control(mutants, owner, jobs=2):
+    """[(what, seconds, failure or "")] of every chapter and test file that the mutants use, without a fault."""
+    with tempfile.TemporaryDirectory(prefix="control-") as name:
+        base = Path(name).resolve()
+
+        def one(task):
+            start, folder = time.time(), base / re.sub(r"\W", "-", str(task[1]))
+            folder.mkdir()
+            sandbox(folder)
+            failure, output = run_chapter(owner[task[1]], folder) if task[0] == "chapter" else run_tests([task[1]], folder)
+            return f"{task[0]} {task[1]}", time.time() - start, failure and f"{failure}\n{output[-2000:]}"
+        tasks = [("chapter", m) for m in dict.fromkeys(m.module for m in mutants) if m in owner]
+        tasks += [("tests", f) for f in dict.fromkeys(f for m in mutants for f in m.tests)]
+        with ThreadPoolExecutor(jobs) as pool:
+            return list(pool.map(one, tasks))
+
+
+def try_all(mutants, jobs=2, report=lambda outcome: None):
+    owner, outcomes = chapters(), []
+    with ThreadPoolExecutor(jobs) as pool:
+        for outcome in pool.map(lambda m: try_mutant(m, owner), mutants):
+            report(outcome)
+            outcomes.append(outcome)
+    return outcomes
+
+
+def line(outcome):
+    m = outcome.mutant
+    status = outcome.problem or (f"killed by {outcome.killed_by}" if outcome.killed_by else "SURVIVED")
+    return f"{m.id:34s} {m.module:22s} {outcome.seconds:5.1f} s  {status}"
+
+
+def summary(outcomes):
+    bad = [o for o in outcomes if o.problem]
+    killed = [o for o in outcomes if o.killed_by and not o.problem]
+    chapter = sum(not o.killed_by.startswith("test_") for o in killed)
+    return (f"{len(outcomes)} planted, {len(killed)} killed ({chapter} by their chapter, {len(killed) - chapter} by tests), "
+            f"{len(outcomes) - len(killed) - len(bad)} survived, {len(bad)} invalid")
+
+
+# ---- the faults -------------------------------------------------------------------------------------------------------
+STICK, UPDATES, BOUND, FIT, VALUES = (("test_stick_pg_expfam.py",), ("test_updates.py",), ("test_elbo.py",), ("test_fit.py",),
+                                      ("test_right_values.py",))
+
+MUTANTS = [
+    # stick_breaking
+    Mutant("stick-sign", "stick_breaking", "-np.logaddexp(0.0, -psi), -np.logaddexp(0.0, psi)", "-np.logaddexp(0.0, psi), -np.logaddexp(0.0, -psi)"),
+    Mutant("stick-no-reach", "stick_breaking", "np.cumsum(log_pass, axis=-1)", "log_pass"),
+    Mutant("counts-off-by-one-stick", "stick_breaking", "axis=-1)[..., :0:-1]", "axis=-1)[..., -2::-1]"),
+    Mutant("counts-kappa-half", "stick_breaking", "weights[..., :-1] - b / 2", "weights[..., :-1] - b"),
+    Mutant("logits-forget-later", "stick_breaking", "later = np.logaddexp(this, later)", "later = this"),
+    # polya_gamma
+    Mutant("pg-mean-half", "polya_gamma", "(1 - e) / (2 * y * (1 + e))", "(1 - e) / (y * (1 + e))"),
+    Mutant("pg-mean-series", "polya_gamma", "_even_series(_SINH, x**2 / 4)", "_even_series(_SINH, x**2 / 2)"),
+    Mutant("pg-var-far", "polya_gamma", "(1 - e**2 - 2 * y * e)", "(1 - e**2 + 2 * y * e)"),
+    Mutant("pg-var-near", "polya_gamma", "_even_series(_SINH[1:], x**2)", "_even_series(_SINH[1:], x)"),
+    Mutant("log-cosh-constant", "polya_gamma", "y / 2 + np.log1p(np.exp(-y)) - math.log(2.0)", "y / 2 + np.log1p(np.exp(-y))"),
+    Mutant("log-cosh-near", "polya_gamma", "np.log1p(2 * np.sinh(x / 4) ** 2)", "np.log1p(np.sinh(x / 4) ** 2)"),
+    Mutant("pg-kl-without-mean", "polya_gamma", "log_cosh_half(y) - y / 4 * (1 - e) / (1 + e)", "log_cosh_half(y)"),
+    Mutant("pg-kl-series", "polya_gamma", "(m - 1) / (2 * m * (2 * m - 1))", "(m - 1) / (2 * m * (2 * m + 1))"),
+    Mutant("tilt-mean", "polya_gamma", "h *= 4.0", "h *= 2.0"),
+    Mutant("tilt-log-cosh-sign", "polya_gamma", "onp.subtract(h, log_cosh, out=log_cosh)", "onp.subtract(log_cosh, h, out=log_cosh)"),
+    # simulate
+    Mutant("pad-first", "simulate", "np.concatenate([X, np.ones(X.shape[:-1] + (1,))], axis=-1)", "np.concatenate([np.ones(X.shape[:-1] + (1,)), X], axis=-1)", STICK),
+    Mutant("tau-scale-for-rate", "simulate", "rng.gamma(priors.a0, 1 / priors.b0,", "rng.gamma(priors.a0, priors.b0,", STICK),
+    Mutant("v0-as-precision", "simulate", "np.sqrt(priors.v0 / tau)", "np.sqrt(1 / (priors.v0 * tau))", STICK),
+    Mutant("sigma0-as-variance", "simulate", "priors.sigma0 * rng.normal", "priors.sigma0**0.5 * rng.normal", STICK),
+    Mutant("sigma1-as-variance", "simulate", "priors.sigma1 * rng.normal", "priors.sigma1**0.5 * rng.normal", STICK),
+    Mutant("sticks-from-the-end", "simulate", "(rng.random(psi.shape[:-1] + (1,)) >= cuts)", "(rng.random(psi.shape[:-1] + (1,)) < cuts)", STICK),
+    Mutant("noise-precision", "simulate", "/ np.sqrt(theta.tau[z])", "/ theta.tau[z]", STICK),
+    # datasets
+    Mutant("pinwheel-deviations-swapped", "datasets", "[radial_std, tangential_std] + [1.0, 0.0]", "[tangential_std, radial_std] + [1.0, 0.0]"),
+    Mutant("pinwheel-straight-arms", "datasets", "angle = 2 * np.pi * y / n_classes + rate * np.exp(r)", "angle = 2 * np.pi * y / n_classes + rate * r"),
+    Mutant("pinwheel-jacobian", "datasets", "height / np.abs(1 + rate * np.exp(root) * t)", "height"),
+    Mutant("waveform-blend", "datasets", "u * a + (1 - u) * b + rng", "u * a + b + rng"),
+    Mutant("waveform-length", "datasets", "log_mass - np.log(length) -", "log_mass -"),
+    Mutant("hash-not-checked", "datasets", "if digest != spec.sha256:", "if not digest:"),
+    Mutant("test-rows-in-training", "datasets", "rest = np.setdiff1d(np.arange(len(y)), test)", "rest = np.arange(len(y))"),
+    Mutant("sizes-not-doubling", "datasets", "sizes.append(2 * sizes[-1])", "sizes.append(sizes[0] + sizes[-1])"),
+    # metrics
+    Mutant("accuracy-of-the-least", "metrics", "(p.argmax(1) == y).mean()", "(p.argmin(1) == y).mean()"),
+    Mutant("log-score-of-the-winner", "metrics", "picked = p[np.arange(len(y)), y]", "picked = p.max(1)"),
+    Mutant("brier-mean-over-classes", "metrics", "[y]) ** 2).sum(1).mean()", "[y]) ** 2).mean(1).mean()"),
+    Mutant("reliability-edge", "metrics", 'c, side="right") - 1', 'c, side="left") - 1'),
+    Mutant("ece-unweighted", "metrics", "@ r.count[used] / r.count.sum()", "@ np.ones(used.sum()) / used.sum()"),
+    Mutant("ece-signed", "metrics", "np.abs(r.accuracy - r.confidence)[used]", "(r.accuracy - r.confidence)[used]"),
+    Mutant("ece-classwise-sum", "metrics", "return float(np.mean([expected_calibration_error(y == l", "return float(np.sum([expected_calibration_error(y == l"),
+    Mutant("ece-chance-draws", "metrics", "rng.uniform(size=(len(p), 1)) > cut", "rng.uniform(size=(len(p), 1)) < cut"),
+]
+
+# A fixed sample, one a module, from chapters that run in seconds.
+SAMPLE = ()
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description="plant faults in the package and see that somebody notices")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", nargs="*", help="mutants whose id or module contains one of these words")
+    parser.add_argument("--list", action="store_true", help="show the faults, run nothing")
+    parser.add_argument("--no-control", action="store_true")
+    args = parser.parse_args(argv)
+    mutants = [m for m in MUTANTS if not args.only or any(w in m.id or w in m.module for w in args.only)]
+    if args.list:
+        for m in mutants:
+            print(f"{m.id}  ({m.module})\n  - {m.old.strip()}\n  + {m.new.strip()}")
+        return 0
+    failures = []
+    if not args.no_control:
+        for what, seconds, failure in control(mutants, chapters(), args.jobs):
+            print(f"control {what:40s} {seconds:5.1f} s  {'FAILS: ' + failure if failure else 'passes'}", flush=True)
+            failures += [what] if failure else []
+    outcomes = try_all(mutants, args.jobs, lambda o: print(line(o), flush=True))
+    print(summary(outcomes))
+    return 1 if failures or any(o.problem or not o.killed_by for o in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
