@@ -13,7 +13,7 @@ import io
 import os
 import re
 import sys
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -177,7 +177,7 @@ def main(argv=None, root=ROOT):
     args = parser.parse_args(argv)
     paths = [Path(n).resolve().relative_to(root).as_posix() for n in args.notebooks] or list(read_chapters(root))
     failed = 0
-    with ProcessPoolExecutor(args.jobs) as pool:
+    with ThreadPoolExecutor(args.jobs) as pool:
         for path, problem in zip(paths, pool.map(execute, paths, [root] * len(paths)), strict=True):
             print(f"execute: {problem}" if problem else f"executed {path}", file=sys.stderr if problem else sys.stdout)
             failed += problem is not None
