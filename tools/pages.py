@@ -79,6 +79,8 @@ def api_page(chapters, root):
     out = ["# API", "", "Every public name of `cmn_literate`, module by module in the order of the chapters that derive them.",
            "The name in square brackets in a docstring is the label of the equation that the function computes.", ""]
     for module, path in module_sources(chapters, root).items():
+        if not (root / PACKAGE / f"{module}.py").exists():          # not tangled yet
+            continue
         tree = ast.parse((root / PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
         defined = {n.name: n for n in tree.body if isinstance(n, DEFINITIONS)}
         defined |= {t.id: n for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
