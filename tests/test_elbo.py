@@ -69,7 +69,7 @@ def test_bound_is_the_mean_of_log_p_minus_log_q(case):
 
 
 # ---- the evidence above it --------------------------------------------------------------------------------------------
-def fitted_bound(X, y, K, L, priors, seed=0, sweeps=100, h=1, shared=False):
+def fitted_bound(X, y, K, L, priors, seed=0, sweeps=60, h=1, shared=False):
     """The bound after some sweeps from a random state."""
     arrays, _, _ = cmn.random_state_and_data(np.random.default_rng(seed), len(y), X.shape[1], K, L, h, shared)
     state = State(**arrays)
@@ -89,7 +89,7 @@ def test_one_row_has_known_evidence_and_ten_nats_more_would_show(priors):
         for c in range(L):
             exact = evidence.one_row(c, L)
             for K, shared in ((1, False), (2, True)):
-                bound = fitted_bound(X, np.array([c]), K, L, priors, seed=c, sweeps=80, shared=shared)
+                bound = fitted_bound(X, np.array([c]), K, L, priors, seed=c, sweeps=30, shared=shared)
                 require_below(bound, exact)
                 with pytest.raises(AssertionError):              # the check can fail
                     require_below(bound + 10, exact)
