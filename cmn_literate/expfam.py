@@ -1,0 +1,178 @@
+# Tangled from book/ingredients/blocks.ipynb by tools/tangle.py; edit the notebook, not this file.
+"""Building blocks
+
+Four distributions and their expectations are all that coordinate ascent will ever ask for.
+"""
+
+__all__ = ["second_moment", "padded_second_moment", "log_det", "gaussian_entropy", "gaussian_kl",
+           "gamma_mean_log", "gamma_kl", "mng_kl", "spd_inverse", "spd_inverse_stacked"]
+
+
+# book/ingredients/blocks.ipynb, cell blocks-05
+import autograd.numpy as np
+import numpy as onp
+from autograd.scipy.special import digamma, gammaln
+
+
+def second_moment(mu, S):
+    """E[x x^T] of N(mu, S).  [eq-second-moment]     mu (..., m), S (..., m, m) -> (..., m, m)"""
+    return S + mu[..., :, None] * mu[..., None, :]
+
+
+# book/ingredients/blocks.ipynb, cell blocks-06
+def padded_second_moment(mu, S):
+    """E[x~ x~^T] of x ~ N(mu, S), x~ = [x; 1].  [eq-padded-moment]     mu (..., m), S (..., m, m) -> (..., m+1, m+1)"""
+    top = np.concatenate([second_moment(mu, S), mu[..., :, None]], axis=-1)
+    bottom = np.concatenate([mu, np.ones(mu.shape[:-1] + (1,))], axis=-1)[..., None, :]
+    return np.concatenate([top, bottom], axis=-2)
+
+
+# book/ingredients/blocks.ipynb, cell blocks-13
+def _trace(S):
+    """Trace over the last two axes (autograd has no gradient for numpy's trace along given axes)."""
+    return np.sum(S * onp.eye(S.shape[-1]), axis=(-2, -1))
+
+
+def log_det(S):
+    """log |S| of symmetric positive definite S.  [eq-gaussian]     S (..., m, m) -> (...)
+
+    Differentiable; positive definiteness is *not* checked (spd_inverse does).
+    """
+    return np.linalg.slogdet(S)[1]
+
+
+# book/ingredients/blocks.ipynb, cell blocks-14
+def gaussian_entropy(S):
+    """Entropy of N(mu, S) in nats, for any mu.  [eq-gaussian-entropy]     S (..., m, m) -> (...)"""
+    m = S.shape[-1]
+    return 0.5 * m * (1 + np.log(2 * np.pi)) + 0.5 * log_det(S)
+
+
+# book/ingredients/blocks.ipynb, cell blocks-15
+def gaussian_kl(mu, S, sigma):
+    """KL[N(mu, S) || N(0, sigma^2 I)] in nats.  [eq-gaussian-kl]
+
+    mu (..., m), S (..., m, m), sigma > 0 a standard deviation -> (...)
+    """
+    m = mu.shape[-1]
+    spread = _trace(S) + np.sum(mu ** 2, axis=-1)
+    return 0.5 * (spread / sigma ** 2 - m + m * np.log(sigma ** 2) - log_det(S))
+
+
+# book/ingredients/blocks.ipynb, cell blocks-19
+def gamma_mean_log(a, b):
+    """E[log tau], tau ~ Gamma(shape a, rate b).  [eq-gamma-mean-log]     a, b (...) > 0 -> (...)"""
+    return digamma(a) - np.log(b)
+
+
+# book/ingredients/blocks.ipynb, cell blocks-20
+def gamma_kl(a, b, a0, b0):
+    """KL[Gamma(a, b) || Gamma(a0, b0)] in nats; shapes a, a0 and rates b, b0.  [eq-gamma-kl]     all (...) > 0 -> (...)"""
+    return ((a - a0) * digamma(a) - gammaln(a) + gammaln(a0)
+            + a0 * (np.log(b) - np.log(b0)) + a * (b0 - b) / b)
+
+
+# book/ingredients/blocks.ipynb, cell blocks-28
+def mng_kl(M, V, a, b, v0, a0, b0):
+    """KL of each expert's matrix-normal-gamma from its prior, in nats.  [eq-mng-kl]
+
+    M (K, h, D), V (K, D, D) column covariance, a (K,), b (K, h) rates;
+    the prior is M = 0, V = v0 I, a0, b0  -> (K,)
+    """
+    h, D = M.shape[-2:]
+    rows = h * (_trace(V) / v0 - D + D * np.log(v0) - log_det(V))
+    means = np.sum(a[:, None] / b * np.sum(M ** 2, axis=-1), axis=-1) / v0
+    return 0.5 * (rows + means) + np.sum(gamma_kl(a[:, None], b, a0, b0), axis=-1)
+
+
+# book/ingredients/blocks.ipynb, cell blocks-37
+def spd_inverse(P):
+    """Inverse and log determinant of symmetric positive definite matrices.  [eq-cholesky]
+
+    P (..., m, m), only the lower triangle is read -> inverse (..., m, m), log |P| (...), float64
+    ValueError if a matrix is not positive definite or not finite.
+    """
+    P = onp.asarray(P, dtype=float)
+    try:
+        C = onp.linalg.cholesky(P)
+        if not onp.isfinite(C).all():                                # LAPACK may let NaN pass
+            raise onp.linalg.LinAlgError
+    except onp.linalg.LinAlgError:
+        raise ValueError(f"P: expected symmetric positive definite matrices, got one that is not; shape {P.shape}") from None
+    C_inv = onp.linalg.solve(C, onp.broadcast_to(onp.eye(P.shape[-1]), P.shape))
+    log_det_P = 2 * onp.log(onp.diagonal(C, axis1=-2, axis2=-1)).sum(axis=-1)
+    return onp.swapaxes(C_inv, -1, -2) @ C_inv, log_det_P
+
+
+# book/ingredients/blocks.ipynb, cell blocks-40
+def _smallest_pivot(d):
+    """Smallest entry of d (1 if there is none); ValueError unless it is positive, and NaN is not."""
+    low = d.min() if d.size else 1.0
+    if not low > 0:
+        raise ValueError("P: expected symmetric positive definite matrices, got at least one that is not")
+    return low
+
+
+def _inverse_two(P):
+    """spd_inverse_stacked for m = 2.  [eq-inverse-two]"""
+    det = P[0, 0] * P[1, 1]
+    det -= P[1, 0] * P[1, 0]
+    _smallest_pivot(P[0, 0])
+    _smallest_pivot(det)
+    inverse, r = onp.empty_like(P), 1 / det
+    onp.multiply(P[1, 1], r, out=inverse[0, 0, ...])
+    onp.multiply(P[0, 0], r, out=inverse[1, 1, ...])
+    onp.multiply(P[1, 0], -r, out=inverse[1, 0, ...])
+    inverse[0, 1] = inverse[1, 0]
+    return inverse, onp.log(det)
+
+
+# book/ingredients/blocks.ipynb, cell blocks-41
+def _ldl_stacked(P):
+    """P = L diag(d) L^T for matrices side by side.  [eq-ldl]
+
+    P (m, m, ...) -> d (m, ...), minus L (m, m, ...) below its diagonal (the rest is not set), -1/d (m, ...)
+    """
+    u, minus_L, minus_r = onp.empty_like(P), onp.empty_like(P), onp.empty_like(P[0])
+    for j in range(P.shape[0]):
+        if j == 0:
+            u[0] = P[:, 0]
+        else:
+            onp.add(P[j:, j], onp.einsum("ik...,k...->i...", minus_L[j:, :j], u[:j, j]), out=u[j, j:])
+        onp.divide(-1, u[j, j], out=minus_r[j, ...])
+        onp.multiply(u[j, j + 1:], minus_r[j], out=minus_L[j + 1:, j])
+    return onp.einsum("jj...->j...", u), minus_L, minus_r
+
+
+def _log_product(d, low):
+    """Sum of logarithms over the first axis, low <= d; one logarithm of the product if no part of it can leave the range."""
+    if low > 1e-290 ** (1 / len(d)) and d.max(initial=1.0) < 1e290 ** (1 / len(d)):
+        return onp.log(onp.multiply.reduce(d, axis=0))
+    return onp.log(d).sum(axis=0)
+
+
+# book/ingredients/blocks.ipynb, cell blocks-42
+def spd_inverse_stacked(P):
+    """Inverse and log determinant of many small symmetric positive definite matrices at once.  [eq-inverse-row]
+
+    P (m, m, ...), the matrices side by side in the trailing axes; only the lower triangle is read
+    -> inverse (m, m, ...), log |P| (...), float64.  Loops over m only.
+    ValueError if one of the matrices is not positive definite.
+    """
+    P = onp.asarray(P, dtype=float)
+    if P.shape[0] == 1:
+        _smallest_pivot(P)
+        return 1 / P, onp.log(P[0, 0])
+    if P.shape[0] == 2:
+        return _inverse_two(P)
+    with onp.errstate(all="ignore"):                     # the next line reports what went wrong
+        d, minus_L, minus_r = _ldl_stacked(P)
+    low = _smallest_pivot(d)
+    inverse = onp.empty_like(P)
+    onp.negative(minus_r[-1], out=inverse[-1, -1, ...])
+    for i in range(P.shape[0] - 2, -1, -1):
+        row, column = inverse[i, i + 1:], minus_L[i + 1:, i]
+        onp.einsum("jk...,k...->j...", inverse[i + 1:, i + 1:], column, out=row)
+        inverse[i + 1:, i] = row
+        onp.subtract(onp.einsum("k...,k...->...", column, row), minus_r[i], out=inverse[i, i, ...])
+    return inverse, _log_product(d, low)
