@@ -15,12 +15,13 @@ import math
 import autograd.numpy as np
 import numpy as onp
 
-_SINH = [1 / math.factorial(2 * m + 1) for m in range(9)]             # sinh(x)/x in powers of x^2
-_KL = [(m - 1) / (2 * m * (2 * m - 1)) for m in range(2, 15)]         # see eq-pg-kl-near
+# sinh(x)/x in powers of x^2
+_SINH = [1 / math.factorial(2 * m + 1) for m in range(9)]
+_KL = [(m - 1) / (2 * m * (2 * m - 1)) for m in range(2, 15)]  # see eq-pg-kl-near
 
 
 def _split(c, edge):
-    """(|c| < edge, |c| for the branch near 0, |c| for the far one), harmless where unused."""
+    """(|c| < edge, |c| for that branch, |c| for the other), harmless where unused."""
     c = np.abs(c)
     near = c < edge
     return near, np.where(near, c, 0.0), np.where(near, edge, c)
@@ -49,7 +50,8 @@ def pg_mean(b, c):
     _check_b(b)
     near, x, y = _split(c, 1.0)
     e = np.exp(-y)
-    return b * np.where(near, _even_series(_SINH, x**2 / 4) / (4 * np.cosh(x / 2)), (1 - e) / (2 * y * (1 + e)))
+    series = _even_series(_SINH, x**2 / 4) / (4 * np.cosh(x / 2))
+    return b * np.where(near, series, (1 - e) / (2 * y * (1 + e)))
 
 
 # book/ingredients/polya_gamma.ipynb, cell polya_gamma-16
@@ -63,17 +65,19 @@ def pg_var(b, c):
     near, x, y = _split(c, 1.0)
     e = np.exp(-y)
     series = _even_series(_SINH[1:], x**2) / (4 * np.cosh(x / 2) ** 2)
-    return b * np.where(near, series, (1 - e**2 - 2 * y * e) / (2 * y**3 * (1 + e) ** 2))
+    far = (1 - e**2 - 2 * y * e) / (2 * y**3 * (1 + e) ** 2)
+    return b * np.where(near, series, far)
 
 
 # book/ingredients/polya_gamma.ipynb, cell polya_gamma-18
 def log_cosh_half(c):
-    """log cosh(c/2), without overflow and with all digits near 0.  [eq-log-cosh, eq-pg-far]
+    """log cosh(c/2), without overflow, all digits near 0.  [eq-log-cosh, eq-pg-far]
 
     c (...) of any sign -> (...)
     """
     near, x, y = _split(c, 1.0)
-    return np.where(near, np.log1p(2 * np.sinh(x / 4) ** 2), y / 2 + np.log1p(np.exp(-y)) - math.log(2.0))
+    far = y / 2 + np.log1p(np.exp(-y)) - math.log(2.0)
+    return np.where(near, np.log1p(2 * np.sinh(x / 4) ** 2), far)
 
 
 # book/ingredients/polya_gamma.ipynb, cell polya_gamma-20
@@ -86,18 +90,21 @@ def pg_kl(b, c):
     _check_b(b)
     near, x, y = _split(c, 0.5)
     e, t2 = np.exp(-y), np.tanh(x / 2) ** 2
-    return b * np.where(near, t2**2 * _even_series(_KL, t2), log_cosh_half(y) - y / 4 * (1 - e) / (1 + e))
+    far = log_cosh_half(y) - y / 4 * (1 - e) / (1 + e)
+    return b * np.where(near, t2**2 * _even_series(_KL, t2), far)
 
 
 # book/ingredients/polya_gamma.ipynb, cell polya_gamma-31
 def tilt_moments(xi, out=None):
-    """E[omega] of PG(1, xi) and log cosh(xi/2) together, in as few passes as possible.  [eq-tilt-moments]
+    """E[omega] of PG(1, xi) and log cosh(xi/2), in few passes.  [eq-tilt-moments]
 
     xi  : (...)                  tilts >= 0 (not checked: this is the inner loop)
     out : two arrays like xi     written to if given
     -> theta (...), log_cosh (...)
     """
-    theta, log_cosh = (onp.empty(onp.shape(xi)), onp.empty(onp.shape(xi))) if out is None else out
+    if out is None:
+        out = onp.empty(onp.shape(xi)), onp.empty(onp.shape(xi))
+    theta, log_cosh = out
     h = onp.maximum(xi, 1e-150)
     h *= 0.5
     onp.tanh(h, out=theta)

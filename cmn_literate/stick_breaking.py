@@ -16,7 +16,7 @@ import autograd.numpy as np
 def stick_log_probs(psi):
     """Log probabilities of the stick-breaking logit model.  [eq-stick]
 
-    psi : (..., J)    logit of stopping at stick j; J = 0 is the model with one class
+    psi : (..., J)    logit of stopping at stick j; with J = 0 there is one class
     ->    (..., J+1)  log pi_c in nats; their logsumexp over the last axis is 0
 
     psi = +-inf is a coin that always or never stops; NaN passes through.
@@ -26,43 +26,48 @@ def stick_log_probs(psi):
         raise ValueError(f"psi must have shape (..., J), got the scalar {psi}")
     psi = np.array(psi)
     log_stop, log_pass = -np.logaddexp(0.0, -psi), -np.logaddexp(0.0, psi)
-    one = np.zeros(psi.shape[:-1] + (1,))                             # log 1
+    one = np.zeros(psi.shape[:-1] + (1,))  # log 1
     log_reach = np.concatenate([one, np.cumsum(log_pass, axis=-1)], axis=-1)
     return log_reach + np.concatenate([log_stop, one], axis=-1)
 
 
 # book/ingredients/stick_breaking.ipynb, cell stick_breaking-18
 def stick_counts(weights):
-    """Expected tosses b_j and excess of heads kappa_j of every coin.  [eq-stick-counts]
+    """Expected tosses b and excess of heads kappa of every coin.  [eq-stick-counts]
 
-    weights : (..., K)  non-negative class weights: one-hot labels, responsibilities or counts
-    -> b, kappa         each (..., K-1): b_j = sum_{k >= j} weights_k, kappa_j = weights_j - b_j / 2
+    weights : (..., K)  non-negative: one-hot labels, responsibilities or counts
+    -> b, kappa         each (..., K-1): b_j = sum over k >= j of weights_k,
+                        kappa_j = weights_j - b_j / 2
 
     ValueError if there is no class.
     """
     if np.ndim(weights) == 0 or np.shape(weights)[-1] == 0:
-        raise ValueError(f"weights must have shape (..., K) with K >= 1, got {np.shape(weights)}")
+        raise ValueError(
+            f"weights must have shape (..., K) with K >= 1, got {np.shape(weights)}"
+        )
     weights = np.array(weights)
-    b = np.cumsum(weights[..., ::-1], axis=-1)[..., :0:-1]            # summed from the far end
+    # summed from the far end
+    b = np.cumsum(weights[..., ::-1], axis=-1)[..., :0:-1]
     return b, weights[..., :-1] - b / 2
 
 
 # book/ingredients/stick_breaking.ipynb, cell stick_breaking-23
 def stick_logits(log_probs):
-    """Stick logits of a distribution, the inverse of stick_log_probs.  [eq-stick-inverse]
+    """Logits of a distribution, the inverse of stick_log_probs.  [eq-stick-inverse]
 
-    log_probs : (..., J+1)  log probabilities; a constant added to all of them changes nothing
+    log_probs : (..., J+1)  log probabilities; adding a constant changes nothing
     ->          (..., J)    psi_j = log odds of class j against all later classes
 
     -inf (probability 0) is allowed; a coin that is never tossed gets logit 0.
     ValueError if there is no class.
     """
     if np.ndim(log_probs) == 0 or np.shape(log_probs)[-1] == 0:
-        raise ValueError(f"log_probs must have shape (..., J+1), got {np.shape(log_probs)}")
+        raise ValueError(
+            f"log_probs must have shape (..., J+1), got {np.shape(log_probs)}")
     log_probs = np.array(log_probs)
     later, psi = log_probs[..., -1:], log_probs[..., :0]
     for j in range(log_probs.shape[-1] - 2, -1, -1):
-        this = log_probs[..., j:j + 1]
+        this = log_probs[..., j : j + 1]
         never = np.isneginf(this) & np.isneginf(later)
         odds = np.where(never, 0.0, this - np.where(never, 0.0, later))
         psi = np.concatenate([odds, psi], axis=-1)
