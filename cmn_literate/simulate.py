@@ -60,8 +60,8 @@ def check_y(y, n_rows, n_classes=None):
     values = np.asarray(y)
     if values.shape != (n_rows,):
         raise ValueError(f"y: expected one label for each of {n_rows} rows, got shape {values.shape}")
-    whole = values.dtype.kind in "iub" or (values.dtype.kind == "f" and bool(np.all(np.isfinite(values) & (values % 1 == 0))))
-    if not whole:
+    kind = values.dtype.kind
+    if kind not in "iubf" or (kind == "f" and not np.all(np.isfinite(values) & (values == np.floor(values)))):
         raise ValueError(f"y: expected whole numbers 0, 1, ..., got {values.dtype} values that are not")
     top = 2**53 if n_classes is None else n_classes
     if n_rows and (values.min() < 0 or values.max() >= top):
@@ -127,7 +127,7 @@ def sample_theta(priors, n_experts, latent_dim, n_classes, input_dim, rng):
     K, h = check_count(n_experts, "n_experts"), check_count(latent_dim, "latent_dim")
     L, D = check_count(n_classes, "n_classes", least=2), check_count(input_dim, "input_dim") + 1
     tau = rng.gamma(priors.a0, 1 / priors.b0, size=(K, h))           # numpy wants a scale: 1 / rate
-    tau = np.maximum(tau, np.finfo(float).tiny)                      # tiny shapes underflow to 0
+    tau = np.maximum(tau, 1e-300)                                    # for shapes near 0 a draw can underflow
     A = rng.normal(size=(K, h, D)) * np.sqrt(priors.v0 / tau)[:, :, None]
     beta0 = priors.sigma0 * rng.normal(size=(K - 1, D))
     beta1 = priors.sigma1 * rng.normal(size=(L - 1, h + 1))
