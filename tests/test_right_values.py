@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from oracle import special
+from scipy.special import gammaln
 
 from cmn_literate.cavi import State
 from cmn_literate.experts import mng_log_evidence, regression_log_evidence
@@ -77,8 +78,7 @@ def test_regression_evidence_of_four_points():
     # with an intercept of the same prior: the marginal is a multivariate t, here its density in full
     design = np.hstack([x, np.ones((4, 1))])
     C = np.eye(4) + design @ design.T
-    q = float(y.T @ np.linalg.solve(C, y))
-    from scipy.special import gammaln
+    q = (y.T @ np.linalg.solve(C, y)).item()
     by_hand = gammaln(3) - gammaln(1) - 2 * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(C)[1] - 3 * np.log(1 + q / 2)
     assert_allclose(mng_log_evidence(x, y, v0=1.0, a0=1.0, b0=1.0), by_hand, rtol=1e-12)
 
