@@ -247,6 +247,14 @@ MUTANTS = [
     Mutant("series-half", "multinomial_regression", "onp.log(total / 2)", "onp.log(total)"),
     Mutant("means-without-reach", "multinomial_regression", "onp.cumsum(log_pass, -1)", "log_pass"),
     Mutant("prediction-plug-in", "multinomial_regression", "stick_log_means(Xt @ fit.mu.T, variance, digits)", "stick_log_means(Xt @ fit.mu.T, 0 * variance, digits)"),
+    # gate
+    Mutant("gate-tilt-mean", "gate", "return np.sqrt(gate_logits(X, beta0_mu, beta0_S)[1])", "return np.abs(gate_logits(X, beta0_mu, beta0_S)[0])", UPDATES),
+    Mutant("gate-pass-sign", "gate", "stick_log_bound(*one_coin, 1.0, -0.5)", "stick_log_bound(*one_coin, 1.0, 0.5)", BOUND),
+    Mutant("gate-last-stick-counted", "gate", "np.cumsum(passed, -1)], -1) + np.concatenate([stop, none], -1)", "np.cumsum(passed, -1)], -1) + np.concatenate([stop, stop[:, -1:]], -1)", BOUND),
+    Mutant("gate-no-reach", "gate", "np.cumsum(passed, -1)", "passed", BOUND),
+    Mutant("gate-omega-for-all", "gate", "b * pg_mean(1.0, xi0)", "pg_mean(1.0, xi0)", UPDATES),
+    Mutant("gate-stale-tilt", "gate", "b * pg_mean(1.0, xi0)", "b * 0.25", UPDATES),
+    Mutant("gate-wrong-prior", "gate", "priors.sigma0", "priors.sigma1", UPDATES),
     # datasets
     Mutant("pinwheel-deviations-swapped", "datasets", "[radial_std, tangential_std] + [1.0, 0.0]", "[tangential_std, radial_std] + [1.0, 0.0]"),
     Mutant("pinwheel-straight-arms", "datasets", "angle = 2 * np.pi * y / n_classes + rate * np.exp(r)", "angle = 2 * np.pi * y / n_classes + rate * r"),
