@@ -1,0 +1,113 @@
+"""Time and memory of one CAVI sweep, as a ratio to work that no implementation avoids.
+
+    make bench          (one BLAS thread, float64)
+
+The floor is timed in the same process, right after the sweep: the 4 matrix products of size N x K x D(D+1)/2, two products
+(h(h+1)/2 x L-1) (L-1 x NK), (h^3 + 3h^2 + 2h)/3 multiply passes over N x K numbers in cache-sized pieces, and one pass each of
+exp, log and tanh over N x K x (L-1) numbers.  A sweep includes the bound that the stopping rule needs.
+"""
+import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import platform
+import time
+import tracemalloc
+
+import numpy as np
+
+from cmn_literate.cavi import block_sweep, fit, init_parameters, make_blocks
+from cmn_literate.simulate import Priors
+
+SIZES = [(400, 2, 10, 5), (1600, 2, 10, 5), (25600, 2, 10, 5), (1600, 20, 10, 5), (1600, 100, 10, 5), (1600, 2, 80, 5),
+         (1600, 2, 10, 17), (3840, 21, 20, 3), (128, 60, 20, 2)]
+PIECE = 4096                                                    # numbers: 32 kB, the first-level cache
+
+
+def problem(N, d, K, L):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(N, d)), rng.integers(L, size=N)
+
+
+def floor_work(N, d, K, L):
+    """A function that does the unavoidable work once."""
+    rng, h, D, n = np.random.default_rng(0), L - 1, d + 1, N * K
+    packed, pairs = D * (D + 1) // 2, h * (h + 1) // 2
+    features, weights, forms = rng.normal(size=(packed, N)), rng.normal(size=(K, N)), rng.normal(size=(K, packed))
+    bend, tilts = rng.normal(size=(pairs, L - 1)), rng.normal(size=(L - 1, n))
+    per_row, per_expert, small = np.empty((K, N)), np.empty((K, packed)), np.empty((pairs, n))
+    piece, factor = np.ones(PIECE), np.full(PIECE, 1 + 1e-9)
+    numbers, out = rng.uniform(0.1, 2, size=n * (L - 1)), np.empty(n * (L - 1))
+
+    def work():
+        for _ in range(2):
+            np.matmul(forms, features, out=per_row)
+            np.matmul(weights, features.T, out=per_expert)
+            np.matmul(bend, tilts, out=small)
+        for start in range(0, n, PIECE):
+            some, by = piece[:n - start], factor[:n - start]
+            for _ in range((h**3 + 3 * h**2 + 2 * h) // 3):
+                np.multiply(some, by, out=some)
+        for start in range(0, n * (L - 1), PIECE):
+            for function in (np.exp, np.log, np.tanh):
+                function(numbers[start:start + PIECE], out=out[start:start + PIECE])
+
+    return work
+
+
+def sweep_work(N, d, K, L):
+    """A function that does one sweep of a running fit."""
+    X, y = problem(N, d, K, L)
+    priors, rng = Priors(), np.random.default_rng(0)
+    blocks, state = make_blocks(X, y, K, L - 1, L), [init_parameters(X, y, K, L - 1, L, priors, rng)]
+
+    def work():
+        state[0], _ = block_sweep(blocks, state[0], priors)
+
+    return work
+
+
+def best_times(functions, seconds=1.5):
+    """Best CPU time of each function, calls interleaved so that all meet the same machine."""
+    best, end = [np.inf] * len(functions), time.perf_counter() + seconds
+    for function in functions:
+        function()
+    while time.perf_counter() < end:
+        for i, function in enumerate(functions):
+            start = time.process_time()
+            function()
+            best[i] = min(best[i], time.process_time() - start)
+    return best
+
+
+def peak_memory(N, d, K, L):
+    """Peak bytes that fit holds beyond its arguments, and the bytes of xi1 and the inputs' own copy."""
+    X, y = problem(N, d, K, L)
+    tracemalloc.start()
+    fit(X, y, n_experts=K, n_classes=L, max_sweeps=3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak, 8 * N * (K * (L - 1) + (d + 1) + 2 * (L - 1))
+
+
+def main():
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, "
+          f"{blas['name']} {blas['version']}, 1 BLAS thread, float64")
+    print(f"{'N':>6} {'d':>4} {'K':>3} {'L':>3} {'ms/sweep':>9} {'floor ms':>9} {'ratio':>6} {'peak MB':>8} {'inputs+xi1 MB':>14}")
+    for size in SIZES:
+        sweep, floor = best_times([sweep_work(*size), floor_work(*size)])
+        peak, kept = peak_memory(*size)
+        print("{:>6} {:>4} {:>3} {:>3} {:>9.2f} {:>9.2f} {:>6.2f} {:>8.1f} {:>14.1f}".format(
+            *size, sweep * 1e3, floor * 1e3, sweep / floor, peak / 1e6, kept / 1e6), flush=True)
+    print("\ntime and memory against N at d=2, K=10, L=5")
+    for N in (1600, 6400, 25600, 102400):
+        (sweep,) = best_times([sweep_work(N, 2, 10, 5)])
+        peak, kept = peak_memory(N, 2, 10, 5)
+        print(f"N = {N:>6}: {sweep / N * 1e6:6.2f} us per row, peak {peak / 1e6:6.1f} MB, of which inputs and xi1 {kept / 1e6:5.1f} MB, "
+              f"rest {(peak - kept) / 1e6:5.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
