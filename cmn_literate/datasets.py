@@ -7,14 +7,13 @@ checked, and one way to split rows that keeps class proportions at every trainin
 """
 
 __all__ = ["make_pinwheels", "pinwheel_proba", "WAVES", "PAIRS", "make_waveform", "waveform_proba",
-           "Spec", "Dataset", "FILES", "rebuild_csv", "load", "stratified_split", "SPLITS",
+           "Spec", "Dataset", "FILES", "UCI", "rebuild_csv", "load", "stratified_split", "SPLITS",
            "training_sizes"]
 
 
 # book/practice/datasets.ipynb, cell datasets-03
 import fnmatch
 import hashlib
-import io
 import os
 import zipfile
 from pathlib import Path
@@ -46,9 +45,10 @@ def make_pinwheels(n, rng, n_classes=5, radial_std=0.7, tangential_std=0.3, rate
 
 # book/practice/datasets.ipynb, cell datasets-10
 def pinwheel_proba(X, n_classes=5, radial_std=0.7, tangential_std=0.3, rate=0.2, scale=10.0):
-    """The exact p(class | x) of make_pinwheels with positive deviations.  [eq-pinwheel-density]     X (n, 2) -> (n, n_classes)
+    """The exact p(class | x) of make_pinwheels.  [eq-pinwheel-density]     X (n, 2) -> (n, n_classes)
 
-    Good to about 1e-3 (roots closer than one grid step are missed).  A row that no arm reaches is NaN.
+    Both deviations must be positive.  Good to about 1e-3 (roots closer than one grid step are missed).
+    A row that no arm reaches is NaN.
     """
     X = check_X(X, n_features=2) / scale
     r = 1 + radial_std * np.linspace(-8, 8, 8001)
@@ -68,8 +68,9 @@ def pinwheel_proba(X, n_classes=5, radial_std=0.7, tangential_std=0.3, rate=0.2,
 
 
 # book/practice/datasets.ipynb, cell datasets-18
-WAVES = np.maximum(6.0 - np.abs(np.arange(1, 22) - np.array([[7], [15], [11]])), 0)     # h1, h2, h3   [eq-waves]
-PAIRS = ((0, 1), (0, 2), (1, 2))                                                        # waves blended by each class
+# h1, h2, h3 as rows [eq-waves], and the two waves that each class blends
+WAVES = np.maximum(6.0 - np.abs(np.arange(1, 22) - np.array([[7], [15], [11]])), 0)
+PAIRS = ((0, 1), (0, 2), (1, 2))
 
 
 # book/practice/datasets.ipynb, cell datasets-19
@@ -101,7 +102,7 @@ def waveform_proba(X):
 
 # book/practice/datasets.ipynb, cell datasets-29
 class Spec(NamedTuple):
-    """What we know about a file: rows, column names, class names (sorted), SHA-256, DOI, address at UCI, raw file there."""
+    """What we know about a file: its size, names and fingerprint, and where it comes from (see the text)."""
     rows: int
     features: tuple
     classes: tuple
@@ -127,38 +128,58 @@ class Dataset(NamedTuple):
 
 
 # book/practice/datasets.ipynb, cell datasets-30
-_CELL = "radius texture perimeter area smoothness compactness concavity concave_points symmetry fractal_dimension".split()
-_CAR = ("compactness circularity distance_circularity radius_ratio pr_axis_aspect_ratio max_length_aspect_ratio scatter_ratio elongatedness "
-        "pr_axis_rectangularity max_length_rectangularity scaled_variance_major scaled_variance_minor scaled_radius_of_gyration "
-        "skewness_about_major skewness_about_minor kurtosis_about_minor kurtosis_about_major hollows_ratio").split()
+_RICE = "Area Perimeter Major_Axis_Length Minor_Axis_Length Eccentricity Convex_Area Extent"
+_CELL = ("radius texture perimeter area smoothness compactness concavity concave_points symmetry "
+         "fractal_dimension").split()
+_CAR = ("compactness circularity distance_circularity radius_ratio pr_axis_aspect_ratio "
+        "max_length_aspect_ratio scatter_ratio elongatedness pr_axis_rectangularity "
+        "max_length_rectangularity scaled_variance_major scaled_variance_minor "
+        "scaled_radius_of_gyration skewness_about_major skewness_about_minor "
+        "kurtosis_about_minor kurtosis_about_major hollows_ratio")
 FILES = {
-    "rice": Spec(3810, ("Area", "Perimeter", "Major_Axis_Length", "Minor_Axis_Length", "Eccentricity", "Convex_Area", "Extent"),
-                 ("Cammeo", "Osmancik"), "d1f4f5f3c9e76bf36e669a9481dd104ccfbd64f102326abec2e761b925905df4",
-                 "10.24432/C5MW4Z", "545/rice+cammeo+and+osmancik", "*.arff"),
-    "wdbc": Spec(569, tuple(f"{kind}_{name}" for kind in ("mean", "se", "worst") for name in _CELL), ("benign", "malignant"),
-                 "87fe5a57d359771902de547bdf772ae19cefe1b531c4e2f58777757f98ba2218", "10.24432/C5DW2B", "17/breast+cancer+wisconsin+diagnostic"),
-    "vehicle": Spec(846, tuple(_CAR), ("bus", "opel", "saab", "van"), "95e3ecee81d9c1bb502693e7c8cc4223980058962587b8b0d06b453a41e35f80",
-                    "10.24432/C5HG6N", "149/statlog+vehicle+silhouettes", "xa?.dat"),
-    "banknote": Spec(1372, ("variance", "skewness", "curtosis", "entropy"), ("0", "1"),
-                     "e3ef550df6caf6da3f237c79105d6f53dd765e94954d1a2e4d56bd24e9263901", "10.24432/C55P57", "267/banknote+authentication", "*.txt"),
-    "sonar": Spec(208, tuple(f"band_{i:02d}" for i in range(1, 61)), ("M", "R"), "4f0f1d59c737f8efc3c12754360257972720397f172ee14a98892f8b41662923",
-                  "10.24432/C5T01Q", "151/connectionist+bench+sonar+mines+vs+rocks", "sonar.all-data"),
-    "waveform": Spec(5000, tuple(f"x{i}" for i in range(1, 22)), ("0", "1", "2"), "7d34fe9775df3ae839d1522b8d7e51d56c0bdf946315d0fa3bfade866e3d67a7",
-                     "10.24432/C5CS3C", "107/waveform+database+generator+version+1", "waveform.data"),
-    "iris": Spec(150, ("sepal_length", "sepal_width", "petal_length", "petal_width"), ("setosa", "versicolor", "virginica"),
-                 "1df6318e35eba54ca1ec188bc86cb64f0281912fdd50a165b1d6565de2038d59", "10.24432/C56C76", "53/iris"),
+    "rice": Spec(
+        3810, tuple(_RICE.split()), ("Cammeo", "Osmancik"),
+        "d1f4f5f3c9e76bf36e669a9481dd104ccfbd64f102326abec2e761b925905df4",
+        "10.24432/C5MW4Z", "545/rice+cammeo+and+osmancik", "*.arff"),
+    "wdbc": Spec(
+        569, tuple(f"{kind}_{name}" for kind in ("mean", "se", "worst") for name in _CELL), ("benign", "malignant"),
+        "87fe5a57d359771902de547bdf772ae19cefe1b531c4e2f58777757f98ba2218",
+        "10.24432/C5DW2B", "17/breast+cancer+wisconsin+diagnostic"),
+    "vehicle": Spec(
+        846, tuple(_CAR.split()), ("bus", "opel", "saab", "van"),
+        "95e3ecee81d9c1bb502693e7c8cc4223980058962587b8b0d06b453a41e35f80",
+        "10.24432/C5HG6N", "149/statlog+vehicle+silhouettes", "xa?.dat"),
+    "banknote": Spec(
+        1372, ("variance", "skewness", "curtosis", "entropy"), ("0", "1"),
+        "e3ef550df6caf6da3f237c79105d6f53dd765e94954d1a2e4d56bd24e9263901",
+        "10.24432/C55P57", "267/banknote+authentication", "*.txt"),
+    "sonar": Spec(
+        208, tuple(f"band_{i:02d}" for i in range(1, 61)), ("M", "R"),
+        "4f0f1d59c737f8efc3c12754360257972720397f172ee14a98892f8b41662923",
+        "10.24432/C5T01Q", "151/connectionist+bench+sonar+mines+vs+rocks", "sonar.all-data"),
+    "waveform": Spec(
+        5000, tuple(f"x{i}" for i in range(1, 22)), ("0", "1", "2"),
+        "7d34fe9775df3ae839d1522b8d7e51d56c0bdf946315d0fa3bfade866e3d67a7",
+        "10.24432/C5CS3C", "107/waveform+database+generator+version+1", "waveform.data"),
+    "iris": Spec(
+        150, ("sepal_length", "sepal_width", "petal_length", "petal_width"), ("setosa", "versicolor", "virginica"),
+        "1df6318e35eba54ca1ec188bc86cb64f0281912fdd50a165b1d6565de2038d59",
+        "10.24432/C56C76", "53/iris"),
 }
+UCI = "https://archive.ics.uci.edu/static/public"
 
 
 # book/practice/datasets.ipynb, cell datasets-32
 def _parse(name, content, source):
-    """The gate: the Dataset in these bytes; ValueError unless they are exactly the known file.  [eq-sha256]"""
+    """The gate: the Dataset in these bytes; ValueError unless they are the known file.  [eq-sha256]"""
     spec, digest = FILES[name], hashlib.sha256(content).hexdigest()
     if digest != spec.sha256:
         lines = content.splitlines()
         columns = lines[0].count(b",") if lines else 0
-        raise ValueError(f"{source}: not the {name} data this package knows. SHA-256 expected {spec.sha256}, got {digest}; "
-                         f"expected {spec.rows} rows of {len(spec.features)} features, got {max(len(lines) - 1, 0)} rows of {columns}")
+        raise ValueError(f"{source}: not the {name} data this package knows. "
+                         f"SHA-256 expected {spec.sha256}, got {digest}; "
+                         f"expected {spec.rows} rows of {len(spec.features)} features, "
+                         f"got {max(len(lines) - 1, 0)} rows of {columns}")
     header, *rows = [line.split(",") for line in content.decode().splitlines()]
     X = np.array([row[:-1] for row in rows], dtype=float)
     y = np.array([spec.classes.index(row[-1]) for row in rows], dtype=np.int64)
@@ -169,7 +190,7 @@ def _parse(name, content, source):
 
 # book/practice/datasets.ipynb, cell datasets-34
 def _from_scikit_learn(name):
-    """Bytes of iris.csv or wdbc.csv written from scikit-learn's own arrays; None when there is no such copy."""
+    """Bytes of iris.csv or wdbc.csv from scikit-learn's own arrays; None when there is no such copy."""
     if name not in ("iris", "wdbc"):
         return None
     try:
@@ -177,24 +198,27 @@ def _from_scikit_learn(name):
     except ImportError:
         return None
     bunch, end = (load_iris(), "") if name == "iris" else (load_breast_cancer(), ".0")
-    rows = [",".join([repr(float(v)).removesuffix(end) for v in x] + [str(bunch.target_names[c])]) for x, c in zip(bunch.data, bunch.target)]
-    return _csv(name, rows)
+    numbers = [[repr(float(v)).removesuffix(end) for v in row] for row in bunch.data]
+    return _csv(name, [[*row, str(bunch.target_names[c])] for row, c in zip(numbers, bunch.target)])
 
 
 def _csv(name, rows):
-    return "".join(line + "\n" for line in [",".join((*FILES[name].features, "target")), *rows]).encode()
+    """Bytes of a CSV file with our header; rows: lists of strings."""
+    return "".join(",".join(row) + "\n" for row in [(*FILES[name].features, "target"), *rows]).encode()
 
 
 # book/practice/datasets.ipynb, cell datasets-36
 def rebuild_csv(name, raw_text):
-    """Our CSV, as bytes, from the text of UCI's raw file (vehicle: the nine files xaa.dat ... xai.dat joined in order).  [eq-sha256]
+    """Our CSV, as bytes, from the text of UCI's raw file.  [eq-sha256]
 
+    For vehicle: the text of the nine files xaa.dat ... xai.dat, joined in that order.
     ValueError if the name has no such recipe, or if the result is not the known file byte for byte.
     """
-    if not (name in FILES and FILES[name].member):
-        raise ValueError(f"name: expected one of {', '.join(k for k in FILES if FILES[k].member)}, got {name!r}")
-    lines = [line.replace(",", " ").split() for line in raw_text.splitlines() if line[:1] in tuple("-0123456789")]
-    content = _csv(name, [",".join(tokens) for tokens in lines])
+    known = [key for key in FILES if FILES[key].member]
+    if name not in known:
+        raise ValueError(f"name: expected one of {', '.join(known)}, got {name!r}")
+    data_lines = [line for line in raw_text.splitlines() if line[:1] in tuple("-0123456789")]
+    content = _csv(name, [line.replace(",", " ").split() for line in data_lines])
     _parse(name, content, f"the CSV rebuilt from {FILES[name].member}")
     return content
 
@@ -205,26 +229,26 @@ def _download(name):
     try:
         import pooch
     except ImportError as error:
-        raise ImportError("download=True needs pooch, the extra 'data': pip install 'cmn_literate[data]'") from error
-    spec = FILES[name]
-    archive = pooch.retrieve(f"https://archive.ics.uci.edu/static/public/{spec.uci}.zip", known_hash=None, fname=f"{name}.zip",
+        raise ImportError("download=True needs pooch: pip install 'cmn_literate[data]'") from error
+    archive = pooch.retrieve(f"{UCI}/{FILES[name].uci}.zip", known_hash=None, fname=f"{name}.zip",
                              path=pooch.os_cache("cmn_literate"))
     with zipfile.ZipFile(archive) as content:
-        found = sorted(m for m in content.namelist() if spec.member and fnmatch.fnmatch(m.rpartition("/")[2], spec.member))
+        names, wanted = sorted(content.namelist()), FILES[name].member
+        found = [m for m in names if fnmatch.fnmatch(m.rpartition("/")[2], wanted)]
         if not found:
-            raise ValueError(f"{archive}: expected a file {spec.member or name} in UCI's archive, got {content.namelist()}. "
+            raise ValueError(f"{archive}: expected a file {wanted} in UCI's archive, got {', '.join(names)}. "
                              "A packed file (.Z) must be unpacked by hand and given to rebuild_csv")
-        raw = "".join(io.TextIOWrapper(content.open(m), "utf-8").read() + "\n" for m in found)
-    return rebuild_csv(name, raw)
+        return rebuild_csv(name, "\n".join(content.read(m).decode() for m in found))
 
 
 # book/practice/datasets.ipynb, cell datasets-39
 def load(name, data_home=None, download=False):
-    """The data set of that name, as a Dataset.  [eq-sha256]     name: a key of FILES, or "pinwheels" (2100 generated rows)
+    """The data set of that name, as a Dataset.  [eq-sha256]
 
-    Looks for <name>.csv in data_home, then in the folder $CMN_DATA, then at scikit-learn's own copy (iris, wdbc), then, only
-    with download=True, at UCI.  FileNotFoundError says what was missing, where we looked and how to get it;
-    ValueError: an unknown name, or a file that is not the known one byte for byte.
+    name: a key of FILES, or "pinwheels" (2100 generated rows).  Looks for <name>.csv in data_home, then in
+    the folder $CMN_DATA, then at scikit-learn's own copy (iris, wdbc), then, only with download=True, at UCI.
+    FileNotFoundError says what was missing, where we looked and how to get it; ValueError: an unknown name,
+    or a file that is not the known one byte for byte.
     """
     if name == "pinwheels":
         X, y = make_pinwheels(2100, np.random.default_rng(2016))
@@ -236,7 +260,7 @@ def load(name, data_home=None, download=False):
         if path.is_file():
             return _parse(name, path.read_bytes(), str(path))
     content, source = _from_scikit_learn(name), "scikit-learn"
-    if content is None and download:
+    if content is None and download and FILES[name].member:
         content, source = _download(name), f"UCI, doi:{FILES[name].doi}"
     if content is None:
         raise FileNotFoundError(_how_to_get(name, data_home))
@@ -246,18 +270,19 @@ def load(name, data_home=None, download=False):
 # book/practice/datasets.ipynb, cell datasets-40
 def _how_to_get(name, data_home):
     """The message of load's FileNotFoundError."""
-    spec, folder = FILES[name], os.environ.get("CMN_DATA")
-    lines = [f"{name}.csv not found.", "Looked in",
+    spec = FILES[name]
+    lines = [f"{name}.csv not found. Looked in",
              f"  data_home: {'not given' if data_home is None else data_home}",
-             f"  $CMN_DATA: {folder or 'not set'}"]
+             f"  $CMN_DATA: {os.environ.get('CMN_DATA') or 'not set'}"]
     if not spec.member:
-        return "\n".join([*lines, "  scikit-learn: not installed", f"How to get it: pip install scikit-learn, which carries {name}."])
-    packed = "" if name != "waveform" else " (first unpack waveform.data.Z with gzip -d)"
-    return "\n".join([
-        *lines, "How to get it",
-        *([] if packed else [f"  load({name!r}, download=True)   with the extra: pip install 'cmn_literate[data]'"]),
-        f"  or unpack https://archive.ics.uci.edu/static/public/{spec.uci}.zip (doi:{spec.doi})",
-        f"  and write rebuild_csv({name!r}, text of {spec.member}) to {name}.csv in one of these folders{packed}"])
+        return "\n".join([*lines, "  scikit-learn: not installed",
+                          f"How to get it: pip install scikit-learn, which carries {name}."])
+    if name != "waveform":
+        lines += ["Let it be fetched:", "  pip install 'cmn_literate[data]'", f"  load({name!r}, download=True)"]
+    return "\n".join([*lines, f"Or fetch it by hand (doi:{spec.doi}): unpack",
+                      f"  {UCI}/{spec.uci}.zip",
+                      *(["  and in it waveform.data.Z (gzip -d)"] if name == "waveform" else []),
+                      f"and write rebuild_csv({name!r}, text of {spec.member}) to {name}.csv in one of these folders."])
 
 
 # book/practice/datasets.ipynb, cell datasets-50
@@ -273,14 +298,14 @@ def _classwise(y, rng):
 def stratified_split(y, n_train, n_test, rng):
     """Row numbers (train (n_train,), test (n_test,)), disjoint, class shares as in y.  [eq-quota]
 
-    train[:m] holds every class once m >= number of classes, and is then as proportional as m rows can be: training sets
-    of any size are nested prefixes, and the test set is the same for all of them.
+    train[:m] holds every class once m >= number of classes, and is then as proportional as m rows can be:
+    training sets of any size are nested prefixes, and the test set is the same for all of them.
     y (n,) integers 0, 1, ....  ValueError unless n_train >= 1, n_test >= 0 and n_train + n_test <= n.
     """
     y = check_y(y, np.size(y))
     n_train, n_test = check_count(n_train, "n_train"), check_count(n_test, "n_test", least=0)
     if n_train + n_test > len(y):
-        raise ValueError(f"n_train + n_test: expected at most the {len(y)} rows of y, got {n_train} + {n_test}")
+        raise ValueError(f"n_train + n_test: expected at most {len(y)}, the rows of y, got {n_train} + {n_test}")
     rows, rank, size = _classwise(y, rng)
     test = rows[np.argsort(np.where(rank == size - 1, np.inf, (rank + 0.5) / size), kind="stable")[:n_test]]
     rest = np.setdiff1d(np.arange(len(y)), test)
@@ -290,12 +315,14 @@ def stratified_split(y, n_train, n_test, rng):
 
 
 # book/practice/datasets.ipynb, cell datasets-56
-SPLITS = {"pinwheels": (50, 1600, 500), "waveform": (60, 3840, 1160), "vehicle": (20, 640, 205), "rice": (40, 2560, 1250),
-          "wdbc": (25, 400, 169), "sonar": (8, 128, 80), "banknote": (25, 800, 500), "iris": (25, 100, 50)}   # first, last, test
+# first and last training size, rows of the test set
+SPLITS = {"pinwheels": (50, 1600, 500), "waveform": (60, 3840, 1160), "vehicle": (20, 640, 205),
+          "rice": (40, 2560, 1250), "wdbc": (25, 400, 169), "sonar": (8, 128, 80),
+          "banknote": (25, 800, 500), "iris": (25, 100, 50)}
 
 
 def training_sizes(name):
-    """The doubling training sizes for a data set, smallest first.  [eq-doubling]     ValueError for an unknown name"""
+    """The doubling training sizes of a data set, smallest first.  [eq-doubling]     ValueError: unknown name"""
     if name not in SPLITS:
         raise ValueError(f"name: expected one of {', '.join(SPLITS)}, got {name!r}")
     sizes = [SPLITS[name][0]]

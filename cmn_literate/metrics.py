@@ -26,7 +26,7 @@ from cmn_literate.simulate import check_count, check_y
 def check_proba(y, proba, log=False):
     """(y (n,) int64, p (n, L)) after checking that p is a forecast and y fits it.  [eq-simplex]
 
-    proba (n, L) rows on the simplex to 1e-6, or (n,) numbers P(y = 1); with log=True their logarithms, (n, L) only.
+    proba (n, L) rows on the simplex to 1e-6, or (n,) numbers P(y = 1); with log=True logarithms, (n, L) only.
     ValueError naming y or proba otherwise.
     """
     try:
@@ -36,22 +36,22 @@ def check_proba(y, proba, log=False):
     if p.ndim == 1 and not log:
         p = np.stack([1 - p, p], axis=1)
     if p.ndim != 2 or p.shape[0] < 1 or p.shape[1] < 2:
-        raise ValueError(f"proba: expected at least one row and two columns{'' if log else ', or one number per row'}, got shape {np.shape(proba)}")
+        shapes = "(n, L)" if log else "(n, L) or (n,)"
+        raise ValueError(f"proba: expected shape {shapes} with n >= 1, L >= 2, got shape {np.shape(proba)}")
     y = check_y(y, len(p), p.shape[1])
     low, high = (-np.inf, 0.0) if log else (0.0, 1.0)
     inside = ((p >= low - 1e-6) & (p <= high + 1e-6)).all(1)
     with np.errstate(invalid="ignore"):
         inside &= np.abs((np.exp(logsumexp(p, axis=1)) if log else p.sum(1)) - 1) <= 1e-6
     if not inside.all():
-        row = int(np.argmin(inside))
-        kind = "log-probabilities whose exponentials" if log else "probabilities that"
+        row, kind = int(np.argmin(inside)), "log-probabilities whose exponentials" if log else "probabilities that"
         raise ValueError(f"proba: expected rows of {kind} sum to 1, got {p[row].tolist()} in row {row}")
     return y, np.clip(p, low, high)
 
 
 # book/practice/metrics.ipynb, cell metrics-08
 def accuracy(y, proba):
-    """Share of rows whose most probable class is the true one; ties go to the lower class.  [eq-accuracy]"""
+    """Share of rows whose most probable class is the true one; ties: the lower class.  [eq-accuracy]"""
     y, p = check_proba(y, proba)
     return float((p.argmax(1) == y).mean())
 
@@ -78,8 +78,9 @@ def log_predictive_density(y, proba, log=False):
     impossible = np.flatnonzero(np.isneginf(scores))
     if impossible.size:
         rows = ", ".join(map(str, impossible[:5])) + (", ..." if impossible.size > 5 else "")
-        warnings.warn(f"the true class has probability exactly 0 in {impossible.size} row(s): {rows}; the mean log score is -inf. "
-                      "If these probabilities underflowed, pass log-probabilities with log=True", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"the true class has probability exactly 0 in {impossible.size} row(s): {rows}; "
+                      "the mean log score is -inf. If they underflowed, pass log-probabilities with log=True",
+                      RuntimeWarning, stacklevel=2)
     return float(scores.mean())
 
 
@@ -97,7 +98,8 @@ def brier(y, proba):
 class Reliability(NamedTuple):
     """Bins of a reliability diagram.  [eq-bins, eq-reliability]
 
-    edges (B+1,); confidence (B,) mean forecast and accuracy (B,) share of hits, NaN in an empty bin; count (B,) rows
+    edges (B+1,); count (B,) rows; confidence (B,) mean forecast and accuracy (B,) share of hits, NaN in an
+    empty bin
     """
     edges: np.ndarray
     confidence: np.ndarray
@@ -111,12 +113,11 @@ def reliability(y, proba, n_bins=20, bins="width"):
 
     proba (n, L): confidence is the largest probability, a hit is its class being the true one.
     proba (n,) = P(y = 1): confidence is that number, a hit is y = 1.
-    bins: "width", n_bins equal intervals of [0, 1]; "mass", about equal numbers of rows (fewer bins where values tie).
+    bins: "width", n_bins equal intervals of [0, 1]; "mass", about equal numbers of rows (fewer bins if values tie).
     """
     y, p = check_proba(y, proba)
     n_bins = check_count(n_bins, "n_bins")
-    one_number = np.ndim(proba) == 1
-    c, hit = (p[:, 1], y == 1) if one_number else (p.max(1), p.argmax(1) == y)
+    c, hit = (p[:, 1], y == 1) if np.ndim(proba) == 1 else (p.max(1), p.argmax(1) == y)
     if bins == "width":
         edges = np.arange(n_bins + 1) / n_bins
     elif bins == "mass":
@@ -124,24 +125,26 @@ def reliability(y, proba, n_bins=20, bins="width"):
         edges = np.append(starts, c.max())
     else:
         raise ValueError(f"bins: expected 'width' or 'mass', got {bins!r}")
-    which = np.minimum(np.searchsorted(edges[:-1], c, side="right") - 1, len(edges) - 2)
-    count = np.bincount(which, minlength=len(edges) - 1)
+    which = np.searchsorted(edges[:-1], c, side="right") - 1      # the last bin has no upper limit: it is closed
+    total = lambda values: np.bincount(which, values, minlength=len(edges) - 1)
+    count = total(None)
     with np.errstate(invalid="ignore"):
-        return Reliability(edges, np.bincount(which, c, len(count)) / count, np.bincount(which, hit, len(count)) / count, count)
+        return Reliability(edges, total(c) / count, total(hit) / count, count)
 
 
 # book/practice/metrics.ipynb, cell metrics-27
 def expected_calibration_error(y, proba, n_bins=20, kind="top-label", bins="width"):
     """Mean |share of hits - confidence| over bins, weighted by rows.  [eq-ece, eq-ece-classwise]
 
-    kind: "top-label" or "class-wise" for proba (n, L); proba (n,) = P(y = 1) asks about y = 1, whatever the kind.
-    n_bins and bins as in reliability.  In [0, 1], 0 is best, but see ece_if_calibrated for what luck alone gives.
+    kind: "top-label" or "class-wise" for proba (n, L); proba (n,) = P(y = 1) asks about y = 1 for either kind.
+    n_bins, bins: as in reliability.  In [0, 1], 0 is best; ece_if_calibrated tells what luck alone gives.
     """
     if kind not in ("top-label", "class-wise"):
         raise ValueError(f"kind: expected 'top-label' or 'class-wise', got {kind!r}")
     if kind == "class-wise" and np.ndim(proba) == 2:
         y, p = check_proba(y, proba)
-        return float(np.mean([expected_calibration_error(y == l, p[:, l], n_bins, bins=bins) for l in range(p.shape[1])]))
+        by_class = [expected_calibration_error(y == l, p_l, n_bins, bins=bins) for l, p_l in enumerate(p.T)]
+        return float(np.mean(by_class))
     r = reliability(y, proba, n_bins, bins)
     used = r.count > 0
     return float(np.abs(r.accuracy - r.confidence)[used] @ r.count[used] / r.count.sum())
@@ -149,17 +152,19 @@ def expected_calibration_error(y, proba, n_bins=20, kind="top-label", bins="widt
 
 # book/practice/metrics.ipynb, cell metrics-30
 def plot_reliability(bins, ax=None, label=None, **style):
-    """Draw a Reliability: share of hits against confidence, area of a marker proportional to rows.  [eq-reliability]     -> the Axes"""
+    """Draw a Reliability: hits against confidence, larger markers for more rows.  [eq-reliability]     -> Axes"""
     import matplotlib.pyplot as plt
 
     ax = plt.subplots()[1] if ax is None else ax
     used = bins.count > 0
-    x, hits, area = bins.confidence[used], bins.accuracy[used], 15 + 285 * bins.count[used] / bins.count.sum()
+    x, hits = bins.confidence[used], bins.accuracy[used]
+    area = 15 + 285 * bins.count[used] / bins.count.sum()
     style = {"color": "C0", "marker": "o", **style}
     ax.plot([0, 1], [0, 1], color="0.4", linestyle=":", linewidth=1.2)
     ax.vlines(x, x, hits, color=style["color"], linewidth=1.0)
     ax.scatter(x, hits, s=area, label=label, zorder=3, edgecolors="white", linewidths=0.6, **style)
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal", xlabel="confidence", ylabel="share of hits")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    ax.set(xlabel="confidence", ylabel="share of hits")
     return ax
 
 
@@ -167,8 +172,8 @@ def plot_reliability(bins, ax=None, label=None, **style):
 def ece_if_calibrated(proba, rng, n_draws=200, **options):
     """ECEs that chance alone would give if proba were exactly right, (n_draws,).  [eq-ece-chance]
 
-    Labels are drawn from proba, (n, L) or (n,) = P(y = 1).  options: n_bins, kind, bins of expected_calibration_error.
-    Compare an ECE with their mean, or with their 95 % quantile.
+    Labels are drawn from proba, (n, L) or (n,) = P(y = 1).  options: n_bins, kind, bins as in
+    expected_calibration_error.  Compare an ECE with the mean of these, or with their 95 % quantile.
     """
     n_draws = check_count(n_draws, "n_draws")
     _, p = check_proba(np.zeros(np.shape(proba)[:1], dtype=int), proba)

@@ -3,6 +3,7 @@
 The real CSV files are looked for in $CMN_DATA; without them those tests are skipped and say so.
 """
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from cmn_literate.datasets import (
     FILES,
     SPLITS,
     Dataset,
+    Spec,
     _from_scikit_learn,
     load,
     make_pinwheels,
@@ -62,7 +64,9 @@ def as_uci_writes_it(name, text):
 
 @pytest.fixture
 def nowhere(monkeypatch):
+    """No $CMN_DATA, and no network: a download that nobody asked for fails the test."""
     monkeypatch.delenv("CMN_DATA", raising=False)
+    monkeypatch.setattr("cmn_literate.datasets._download", lambda name: pytest.fail(f"{name}: nobody asked for a download"))
 
 
 # ---- generators
@@ -77,6 +81,14 @@ def test_pinwheels_are_balanced_shuffled_and_reproducible(n, n_classes):
     counts = np.bincount(y, minlength=n_classes)
     assert counts.max() - counts.min() <= 1
     assert n < 100 or (np.diff(y) < 0).any()
+
+
+def test_pinwheel_blobs_sit_at_distance_one():
+    X, y = make_pinwheels(20_000, default_rng(5), rate=0.0, scale=1.0)
+    along = X[:, 0] * np.cos(2 * np.pi * y / 5) - X[:, 1] * np.sin(2 * np.pi * y / 5)
+    across = X[:, 0] * np.sin(2 * np.pi * y / 5) + X[:, 1] * np.cos(2 * np.pi * y / 5)
+    assert abs(along.mean() - 1) < 5 * 0.7 / 20_000**0.5 and abs(across.mean()) < 5 * 0.3 / 20_000**0.5
+    assert abs(along.std() / 0.7 - 1) < 5 / 40_000**0.5 and abs(across.std() / 0.3 - 1) < 5 / 40_000**0.5
 
 
 def test_pinwheel_law_turns_with_the_classes():
@@ -103,6 +115,15 @@ def test_waveform_shapes_labels_and_noise():
     assert X.shape == (5000, 21) and set(y) == {0, 1, 2}
     ends = X[:, [0, 20]]                            # no wave reaches above 0 at position 1 or 21: only noise is left
     assert abs(ends.mean()) < 5 / 1e4**0.5 and abs(ends.var() - 1) < 5 * (2 / 1e4) ** 0.5
+
+
+def test_waveform_blends_and_their_law():
+    X, y = make_waveform(20_000, default_rng(6))
+    assert abs(X[:, 6].mean() - 16 / 6) < 0.1 and abs(X[y == 1, 8].mean() - 4) < 0.1 and abs(X[y == 0, 10].mean() - 2) < 0.1
+    p, hit = waveform_proba(X), np.eye(3)[y]
+    for column in (np.ones(20_000), X[:, 6], X[:, 10], X[:, 14]):                    # a law's errors are uncorrelated with everything
+        error = (hit - p) * column[:, None]
+        assert (abs(error.sum(0)) < 5 * np.sqrt((error**2).sum(0))).all()
 
 
 def test_waveform_law_is_finite_far_away():
@@ -216,8 +237,9 @@ def test_missing_file_says_what_where_and_how(name, tmp_path, nowhere):
 
 def test_missing_scikit_learn_is_named(nowhere, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(FileNotFoundError, match="pip install scikit-learn"):
-        load("wdbc")
+    for download in (False, True):
+        with pytest.raises(FileNotFoundError, match="pip install scikit-learn"):
+            load("wdbc", download=download)
 
 
 @pytest.mark.parametrize("name", ["Iris", "", None, "mnist"])
@@ -244,9 +266,10 @@ def test_pinwheels_by_name():
 # ---- download, with a stand-in for the network
 
 @pytest.fixture
-def archive(monkeypatch, tmp_path, nowhere):
+def archive(monkeypatch, tmp_path):
     """Lets a test say what UCI's archive holds; returns the list of addresses asked for."""
     pooch = pytest.importorskip("pooch")
+    monkeypatch.delenv("CMN_DATA", raising=False)
     asked, path = [], tmp_path / "archive.zip"
 
     def fill(members):
@@ -275,6 +298,18 @@ def test_download(name, archive):
     assert dict(zip(data.class_names, np.bincount(data.y).tolist())) == COUNTS[name]
 
 
+def test_download_of_a_table_made_for_the_test(archive, monkeypatch):
+    csv = b"a,b,target\n-1,2.50,no\n3,4,yes\n"
+    spec = Spec(2, ("a", "b"), ("no", "yes"), hashlib.sha256(csv).hexdigest(), "none", "0/tiny", "x?.dat")
+    monkeypatch.setitem(FILES, "tiny", spec)
+    archive({"a/xb.dat": "3 4 yes \n", "a/xa.dat": "-1 2.50 no", "a/xa.doc": "9 9 no"})          # nested, out of order, no final newline
+    data = load("tiny", download=True)
+    assert data.X.tolist() == [[-1, 2.5], [3, 4]] and data.y.tolist() == [0, 1] and data.class_names == ("no", "yes")
+    monkeypatch.setitem(FILES, "tiny", spec._replace(rows=3))                                       # right bytes, wrong table
+    with pytest.raises(ValueError, match="expected shape"):
+        load("tiny", download=True)
+
+
 def test_download_of_something_else(archive):
     archive({"sonar.all-data": "0.1,0.2,R\n"})
     with pytest.raises(ValueError, match="not the sonar data"):
@@ -284,7 +319,8 @@ def test_download_of_something_else(archive):
         load("waveform", download=True)
 
 
-def test_download_without_pooch(nowhere, monkeypatch):
+def test_download_without_pooch(monkeypatch):
+    monkeypatch.delenv("CMN_DATA", raising=False)
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(ImportError, match=r"cmn_literate\[data\]"):
         load("sonar", download=True)
@@ -308,6 +344,13 @@ def test_split_keeps_its_promises(counts, data, seed):
     assert (len(train), len(test)) == (n_train, n_test) and len(set(train) | set(test)) == n_train + n_test
     if n - n_test >= L and n_train >= L:
         assert set(y[train]) == set(range(L))
+    held_back = np.maximum(np.array(counts) - 1, 0)
+    taken, proportion = np.bincount(y[test], minlength=L), np.array(counts) / n
+    if n_test <= held_back.sum():
+        assert (taken <= held_back).all()
+        cost = lambda k, c: (k - n_test * proportion[c])**2 / proportion[c]
+        swaps = [(a, b) for a in range(L) for b in range(L) if a != b and taken[a] > 0 and taken[b] < held_back[b]]
+        assert all(cost(taken[a] - 1, a) + cost(taken[b] + 1, b) >= cost(taken[a], a) + cost(taken[b], b) - 1e-9 for a, b in swaps)
     left = np.bincount(np.delete(y, test), minlength=L)
     share = left / left.sum()
     for m in range(1, n_train + 1):
@@ -334,6 +377,12 @@ def test_paper_sizes_use_the_whole_file_where_the_paper_does():
     for name in ("waveform", "rice", "wdbc", "sonar"):
         assert SPLITS[name][1] + SPLITS[name][2] == FILES[name].rows
     assert SPLITS["vehicle"][1] + SPLITS["vehicle"][2] == FILES["vehicle"].rows - 1
+
+
+def test_the_largest_classes_come_first_when_there_is_no_room_for_all():
+    y = np.repeat([0, 1, 2, 3], [3, 30, 10, 20])
+    train, _ = stratified_split(y, 4, 0, default_rng(3))
+    assert y[train].tolist() == [1, 3, 2, 0]
 
 
 def test_rows_within_a_class_are_random():

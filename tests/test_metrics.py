@@ -41,6 +41,7 @@ def forecasts(seed, n=300, L=4):
     ([0.7] * 4, [0, 1, 0, 1], dict(bins="mass", n_bins=2), 0.2),
     ([[0.3, 0.7]] * 4, [0, 1, 0, 1], {}, 0.2),
     ([[0.3, 0.7]] * 4, [0, 1, 0, 1], dict(kind="class-wise"), 0.2),
+    ([[0.3, 0.7], [0.3, 0.7], [0.4, 0.6], [0.4, 0.6]], [0, 1, 0, 1], dict(kind="class-wise", bins="mass", n_bins=2), 0.15),
     ([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]], [1, 2], dict(n_bins=1), 0.05),
     ([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]], [1, 2], dict(n_bins=1, kind="class-wise"), (0.4 + 0.2 + 0.2) / 3)])
 def test_ece_by_hand(p, y, options, right):
@@ -154,6 +155,8 @@ def test_promises_under_random_input(n, L, n_bins, bins, seed):
     assert_allclose(r.confidence[used] @ r.count[used], p.max(1).sum(), rtol=1e-12)
     assert_allclose(r.accuracy[used] @ r.count[used], n * accuracy(y, p), rtol=1e-12, atol=1e-12)
     assert (r.confidence[used] >= r.edges[:-1][used] - 1e-12).all() and (r.confidence[used] <= r.edges[1:][used] + 1e-12).all()
+    by_class = [expected_calibration_error(y == c, p[:, c], n_bins, bins=bins) for c in range(L)]
+    assert_allclose(expected_calibration_error(y, p, n_bins, "class-wise", bins), np.mean(by_class), rtol=1e-12, atol=1e-15)
     for kind in ("top-label", "class-wise"):
         value = expected_calibration_error(y, p, n_bins, kind, bins)
         assert 0 <= value <= 1
@@ -190,6 +193,8 @@ def test_rounding_errors_are_forgiven_and_faults_are_not():
     assert check_proba([0], [[1 + 1e-9, -1e-9]])[1].tolist() == [[1.0, 0.0]]
     with pytest.raises(ValueError, match="^proba:"):
         check_proba([0], [[1 + 1e-5, -1e-5]])
+    with pytest.raises(ValueError, match="^proba:"):
+        check_proba([0], [[0.5, 0.5 + 1e-5]])
 
 
 # ---- what chance gives
