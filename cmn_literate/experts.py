@@ -23,12 +23,13 @@ from cmn_literate.simulate import Priors, check_X, pad
 
 # book/network/experts.ipynb, cell experts-09
 def experts_from_sums(n_k, gram, cross, squares, M_ref, priors):
-    """q(A_k, tau_k) of every expert from sums over rows.  [eq-mng-square, eq-mng-posterior, eq-expert-sums]
+    """q(A_k, tau_k) of every expert from sums over rows.  [eq-mng-bowl, eq-expert-sums]
 
-    M_ref (K,h,D) reference means, r = mu - M_ref x~;  n_k (K,) = sum gamma;  gram (K,D,D) = sum gamma x~ x~^T
+    M_ref (K,h,D) reference means; residuals are r = mu - M_ref x~
+    n_k (K,) = sum gamma;  gram (K,D,D) = sum gamma x~ x~^T
     cross (K,h,D) = sum gamma r x~^T;  squares (K,h) = sum gamma (r^2 + Sigma_ii)
-    -> (M (K,h,D), V (K,D,D) covariance, a (K,), b (K,h) rate), log_normaliser (K,): the maximum over q(A_k, tau_k)
-       of E[sum gamma ln N(x1; A x~, Sigma)] - KL[q || prior], without its -(h/2) n_k ln 2 pi  [eq-expert-maximum]
+    -> (M (K,h,D), V (K,D,D) covariance, a (K,), b (K,h) rate), log_normaliser (K,):
+       the expert's maximum of the bound, without -(h/2) n_k ln 2 pi  [eq-expert-maximum]
     """
     h, D = M_ref.shape[-2:]
     V, log_det_P = spd_inverse(gram + onp.eye(D) / priors.v0)
@@ -37,45 +38,49 @@ def experts_from_sums(n_k, gram, cross, squares, M_ref, priors):
     a = priors.a0 + n_k / 2
     energy = squares + (M_ref ** 2).sum(-1) / priors.v0 - (shift * pull).sum(-1)
     b = priors.b0 + 0.5 * onp.maximum(energy, 0.0)
-    per_row = gammaln(a) - gammaln(priors.a0) + priors.a0 * onp.log(priors.b0) - 0.5 * (log_det_P + D * onp.log(priors.v0))
+    squeeze = -0.5 * (log_det_P + D * onp.log(priors.v0))
+    per_row = squeeze + gammaln(a) - gammaln(priors.a0) + priors.a0 * onp.log(priors.b0)
     return (M_ref + shift, V, a, b), h * per_row - a * onp.log(b).sum(-1)
 
 
 # book/network/experts.ipynb, cell experts-13
 def two_pass_update(Xt, gram, gamma, mu, spread, priors):
-    """q(A_k, tau_k) from rows: sums about 0 give a first M, sums about that M the answer.  [eq-expert-update]
+    """q(A_k, tau_k) from rows: sums about 0, then about the M they give.  [eq-expert-update]
 
-    Xt (N,D) design, gram (K,D,D) = sum_n gamma Xt Xt^T, gamma (N,K) weights,
-    mu (N,K,h) means of x1, spread (N,K,h) its variances Sigma_ii   -> (M, V, a, b), log_normaliser (K,)
+    Xt (N,D) design; gram (K,D,D) = sum_n gamma Xt Xt^T; gamma (N,K) weights;
+    mu (N,K,h) means of x1; spread (N,K,h) its variances Sigma_ii
+    -> (M, V, a, b), log_normaliser (K,) as from experts_from_sums
     """
-    Xt, gamma, mu, spread = (onp.asarray(v, dtype=float) for v in (Xt, gamma, mu, spread))
+    Xt, gamma, mu, spread = (onp.asarray(v, float) for v in (Xt, gamma, mu, spread))
     M = onp.zeros((mu.shape[1], mu.shape[2], Xt.shape[1]))
     for _ in range(2):
         r = mu - onp.einsum("kid,nd->nki", M, Xt)
         cross = onp.einsum("nk,nki,nd->kid", gamma, r, Xt, optimize=True)
         squares = onp.einsum("nk,nki->ki", gamma, r ** 2 + spread)
-        factor, log_normaliser = experts_from_sums(gamma.sum(0), gram, cross, squares, M, priors)
+        sums = gamma.sum(0), gram, cross, squares
+        factor, log_normaliser = experts_from_sums(*sums, M, priors)
         M = factor[0]
     return factor, log_normaliser
 
 
 # book/network/experts.ipynb, cell experts-22
 def regression_log_evidence(design, targets, v0, a0, b0, M0=0.0):
-    """ln p(targets) of Bayesian linear regression on a given design (nats).  [eq-mng-evidence]
+    """ln p(targets) of Bayesian linear regression on a given design, nats.  [eq-mng-evidence]
 
-    design (N,D) used as it stands, no column added; targets (N,h), outputs independent;
+    design (N,D) used as it stands, no column added; targets (N,h), independent outputs
     v0 variance scale, a0 shape, b0 rate; M0 prior mean, a number or (h,D)   -> float
     ValueError if a shape does not fit or an entry is not finite.
     """
     design, targets = check_X(design, "design"), check_X(targets, "targets")
     (N, D), h = design.shape, targets.shape[1]
     if len(targets) != N:
-        raise ValueError(f"targets: expected one row for each of the {N} rows of the design, got {len(targets)}")
+        raise ValueError(f"targets: expected one row for each of the {N} rows of the design, got "
+                         f"{len(targets)}")
     if onp.shape(M0) not in ((), (h, D)):
-        raise ValueError(f"M0: expected a number or an array of shape {(h, D)}, got shape {onp.shape(M0)}")
+        raise ValueError(f"M0: expected a number or shape {(h, D)}, got shape {onp.shape(M0)}")
     rest = (targets - design @ onp.broadcast_to(M0, (h, D)).T)[:, None]
-    gram, ones = (design.T @ design)[None], onp.ones((N, 1))
-    _, log_normaliser = two_pass_update(design, gram, ones, rest, onp.zeros((N, 1, h)), Priors(v0, a0, b0))
+    known = (design.T @ design)[None], onp.ones((N, 1)), rest, onp.zeros((N, 1, h))
+    _, log_normaliser = two_pass_update(design, *known, Priors(v0, a0, b0))
     return float(log_normaliser[0] - 0.5 * h * N * onp.log(2 * onp.pi))
 
 
@@ -91,9 +96,10 @@ def mng_log_evidence(X, x1, v0, a0, b0, M0=0.0):
 # book/network/experts.ipynb, cell experts-32
 @lru_cache(maxsize=64)
 def lower_triangle(m):
-    """How a symmetric (m, m) matrix is packed: on and below the diagonal, row by row.  [eq-outer-features, eq-pack-quadratic]
+    """How a symmetric (m, m) matrix is packed: i >= j, row by row.  [eq-outer-features]
 
-    -> row i and column j of each of the m(m+1)/2 entries; its weight in a quadratic form (1 on the diagonal, 2 below);
+    -> row i and column j of each of the m(m+1)/2 entries;
+       its weight in a quadratic form, 1 on the diagonal and 2 below it  [eq-pack-quadratic];
        place (m, m): where entry (i, j) of the matrix is packed
     """
     i, j = onp.tril_indices(m)
@@ -104,9 +110,9 @@ def lower_triangle(m):
 
 # book/network/experts.ipynb, cell experts-33
 def outer_features(XtT):
-    """Distinct entries of x~ x~^T for many rows, rows last, in lower_triangle order.  [eq-outer-features]
+    """Distinct entries of x~ x~^T for many rows, packed, rows last.  [eq-outer-features]
 
-    XtT (D,B) -> (D(D+1)/2, B)
+    XtT (D,B) -> (D(D+1)/2, B) in lower_triangle order
     """
     D, B = XtT.shape
     F, start = onp.empty((D * (D + 1) // 2, B)), 0
@@ -118,21 +124,24 @@ def outer_features(XtT):
 
 # book/network/experts.ipynb, cell experts-34
 def unpack_symmetric(packed, m):
-    """Symmetric matrices from their distinct entries.  [eq-outer-features]     (..., m(m+1)/2) -> (..., m, m)"""
+    """Symmetric matrices (..., m, m) from packed (..., m(m+1)/2).  [eq-outer-features]"""
     return packed[..., lower_triangle(m)[3]]
 
 
 def pack_quadratic(S):
-    """Weights s with s . outer_features(x) = x^T S x.  [eq-pack-quadratic]     S (..., m, m) symmetric -> (..., m(m+1)/2)"""
+    """Weights s with s . outer_features(x) = x^T S x.  [eq-pack-quadratic]
+
+    S (..., m, m) symmetric -> (..., m(m+1)/2)
+    """
     i, j, weight, _ = lower_triangle(S.shape[-1])
     return S[..., i, j] * weight
 
 
 # book/network/experts.ipynb, cell experts-35
 def weighted_gram(X, weights, block_rows=512):
-    """sum_n w_nk x~_n x~_n^T for every k, by one matrix product per block of rows.  [eq-outer-features]
+    """sum_n w_nk x~_n x~_n^T for every k, one matrix product per block.  [eq-outer-features]
 
-    X (N,d) unpadded, weights (N,K) -> (K,D,D).  Working memory: block_rows x D(D+1)/2 numbers, whatever N is.
+    X (N,d) unpadded, weights (N,K) -> (K,D,D).  Memory: block_rows x D(D+1)/2, for any N.
     """
     D = X.shape[1] + 1
     packed = onp.zeros((weights.shape[1], D * (D + 1) // 2))
@@ -149,24 +158,28 @@ def expert_update(X, gamma, mu, Sigma, priors):
     X (N,d) unpadded, gamma (N,K), mu (N,K,h), Sigma (N,K,h,h)
     -> M (K,h,D), V (K,D,D) covariance, a (K,) shape, b (K,h) rate;  D = d+1
     """
-    spread = onp.diagonal(Sigma, axis1=-1, axis2=-2)
-    return two_pass_update(pad(X), weighted_gram(X, gamma), gamma, mu, spread, priors)[0]
+    gram, spread = weighted_gram(X, gamma), onp.diagonal(Sigma, axis1=-1, axis2=-2)
+    return two_pass_update(pad(X), gram, gamma, mu, spread, priors)[0]
 
 
 # book/network/experts.ipynb, cell experts-43
 def row_quadratic(X, S):
-    """x~_n^T S_k x~_n of every row and matrix, differentiable.  [eq-pack-quadratic]     X (N,d), S (K,D,D) -> (N,K)"""
+    """x~_n^T S_k x~_n of every row and matrix, differentiable.  [eq-pack-quadratic]
+
+    X (N,d) unpadded, S (K,D,D) -> (N,K)
+    """
     Xt = pad(X)
     return np.sum(np.tensordot(Xt, S, axes=(1, 1)) * Xt[:, None, :], -1)
 
 
 # book/network/experts.ipynb, cell experts-44
 def expert_log_density(X, mu, Sigma, M, V, a, b):
-    """E[ln N(x1; A_k x~, diag(1/tau_k))] under q(x1|z=k) q(A_k, tau_k), nats.  [eq-expert-density]
+    """E[ln N(x1; A_k x~, diag(1/tau_k))] under q(x1|z=k) q(A_k, tau_k).  [eq-expert-density]
 
-    X (N,d), mu (N,K,h), Sigma (N,K,h,h), M (K,h,D), V (K,D,D), a (K,), b (K,h)   -> (N,K)
+    X (N,d), mu (N,K,h), Sigma (N,K,h,h), M (K,h,D), V (K,D,D), a (K,), b (K,h) -> (N,K) nats
     """
-    spread = (mu - np.einsum("kid,nd->nki", M, pad(X))) ** 2 + np.diagonal(Sigma, axis1=-1, axis2=-2)
-    h = mu.shape[-1]
-    log_scale = 0.5 * np.sum(gamma_mean_log(a[:, None], b), -1) - 0.5 * h * np.log(2 * np.pi)
-    return log_scale - 0.5 * np.sum(a[:, None] / b * spread, -1) - 0.5 * h * row_quadratic(X, V)
+    r = mu - np.einsum("kid,nd->nki", M, pad(X))
+    square = r ** 2 + np.diagonal(Sigma, axis1=-1, axis2=-2)
+    log_scale = gamma_mean_log(a[:, None], b) - np.log(2 * np.pi)
+    per_row = 0.5 * np.sum(log_scale - a[:, None] / b * square, -1)
+    return per_row - 0.5 * mu.shape[-1] * row_quadratic(X, V)

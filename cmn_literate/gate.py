@@ -12,7 +12,8 @@ __all__ = ["gate_logits", "gate_tilt", "gate_log_bound", "gate_update"]
 import autograd.numpy as np
 
 from cmn_literate.experts import weighted_gram
-from cmn_literate.multinomial_regression import coefficients_from_sums, regression_moments, stick_log_bound
+from cmn_literate.multinomial_regression import (
+    coefficients_from_sums, regression_moments, stick_log_bound)
 from cmn_literate.polya_gamma import pg_mean
 from cmn_literate.simulate import pad
 from cmn_literate.stick_breaking import stick_counts
@@ -22,34 +23,40 @@ from cmn_literate.stick_breaking import stick_counts
 def gate_logits(X, beta0_mu, beta0_S):
     """E[psi_0j] and E[psi_0j^2] of every gate stick under q(beta_0).  [eq-gate-logits]
 
-    X (N,d) unpadded, beta0_mu (K-1,D), beta0_S (K-1,D,D), D = d+1   -> (N,K-1), (N,K-1)
+    X (N,d) unpadded, beta0_mu (K-1,D), beta0_S (K-1,D,D), D = d+1 -> (N,K-1), (N,K-1)
     """
     return regression_moments(pad(X), beta0_mu, beta0_S)
 
 
 # book/network/gate.ipynb, cell gate-07
 def gate_tilt(X, beta0_mu, beta0_S):
-    """xi_0 of q(omega_0j | z=k) = PG(b_jk, xi_0j): one tilt per stick, the same for every z.  [eq-gate-tilt]     -> (N,K-1)"""
+    """Tilts of q(omega_0j | z=k) = PG(b_jk, xi_0j), the same for every k.  [eq-gate-tilt]
+
+    X (N,d), beta0_mu (K-1,D), beta0_S (K-1,D,D) -> (N,K-1)
+    """
     return np.sqrt(gate_logits(X, beta0_mu, beta0_S)[1])
 
 
 # book/network/gate.ipynb, cell gate-10
 def gate_log_bound(X, beta0_mu, beta0_S, xi0):
-    """E[ln p(z=k, omega_0 | x0, beta_0) - ln q(omega_0 | z=k)], at most E[ln p(z=k | x0, beta_0)]; nats.  [eq-gate-bound]
+    """E[ln p(z=k, omega_0 | x0, beta_0) - ln q(omega_0 | z=k)], nats.  [eq-gate-bound]
 
-    X (N,d), beta0_mu (K-1,D), beta0_S (K-1,D,D), xi0 (N,K-1) any tilts   -> (N,K)
+    At most E[ln p(z=k | x0, beta_0)], whatever the tilts.
+    X (N,d), beta0_mu (K-1,D), beta0_S (K-1,D,D), xi0 (N,K-1) -> (N,K)
     """
-    one_coin = [v[..., None] for v in (*gate_logits(X, beta0_mu, beta0_S), xi0)]
-    stop, passed = stick_log_bound(*one_coin, 1.0, 0.5), stick_log_bound(*one_coin, 1.0, -0.5)
+    coin = [v[..., None] for v in (*gate_logits(X, beta0_mu, beta0_S), xi0)]
+    stop, passed = stick_log_bound(*coin, 1.0, 0.5), stick_log_bound(*coin, 1.0, -0.5)
     none = np.zeros((len(X), 1))
-    return np.concatenate([none, np.cumsum(passed, -1)], -1) + np.concatenate([stop, none], -1)
+    reach = np.concatenate([none, np.cumsum(passed, -1)], -1)
+    return reach + np.concatenate([stop, none], -1)
 
 
 # book/network/gate.ipynb, cell gate-18
 def gate_update(X, gamma, xi0, priors):
     """q(beta_0) given q(z) and q(omega_0 | z).  [eq-gate-S, eq-gate-mu, eq-gate-counts]
 
-    X (N,d) unpadded, gamma (N,K), xi0 (N,K-1)   -> beta0_mu (K-1,D), beta0_S (K-1,D,D) covariances, D = d+1
+    X (N,d) unpadded, gamma (N,K), xi0 (N,K-1)
+    -> beta0_mu (K-1,D), beta0_S (K-1,D,D) covariances, D = d+1
     """
     b, kappa = stick_counts(gamma)
     gram = weighted_gram(X, b * pg_mean(1.0, xi0))
