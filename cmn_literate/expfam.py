@@ -15,13 +15,19 @@ from autograd.scipy.special import digamma, gammaln
 
 
 def second_moment(mu, S):
-    """E[x x^T] of N(mu, S).  [eq-second-moment]     mu (..., m), S (..., m, m) -> (..., m, m)"""
+    """E[x x^T] of N(mu, S).  [eq-second-moment]
+
+    mu (..., m), S (..., m, m) -> (..., m, m)
+    """
     return S + mu[..., :, None] * mu[..., None, :]
 
 
 # book/ingredients/blocks.ipynb, cell blocks-06
 def padded_second_moment(mu, S):
-    """E[x~ x~^T] of x ~ N(mu, S), x~ = [x; 1].  [eq-padded-moment]     mu (..., m), S (..., m, m) -> (..., m+1, m+1)"""
+    """E[x~ x~^T] of x ~ N(mu, S), x~ = [x; 1].  [eq-padded-moment]
+
+    mu (..., m), S (..., m, m) -> (..., m+1, m+1)
+    """
     top = np.concatenate([second_moment(mu, S), mu[..., :, None]], axis=-1)
     bottom = np.concatenate([mu, np.ones(mu.shape[:-1] + (1,))], axis=-1)[..., None, :]
     return np.concatenate([top, bottom], axis=-2)
@@ -29,7 +35,7 @@ def padded_second_moment(mu, S):
 
 # book/ingredients/blocks.ipynb, cell blocks-13
 def _trace(S):
-    """Trace over the last two axes (autograd has no gradient for numpy's trace along given axes)."""
+    """Trace over the last two axes (autograd cannot differentiate np.trace with axes)."""
     return np.sum(S * onp.eye(S.shape[-1]), axis=(-2, -1))
 
 
@@ -61,13 +67,16 @@ def gaussian_kl(mu, S, sigma):
 
 # book/ingredients/blocks.ipynb, cell blocks-19
 def gamma_mean_log(a, b):
-    """E[log tau], tau ~ Gamma(shape a, rate b).  [eq-gamma-mean-log]     a, b (...) > 0 -> (...)"""
+    """E[log tau], tau ~ Gamma(shape a, rate b).  [eq-gamma-mean-log]     a, b > 0 (...) -> (...)"""
     return digamma(a) - np.log(b)
 
 
 # book/ingredients/blocks.ipynb, cell blocks-20
 def gamma_kl(a, b, a0, b0):
-    """KL[Gamma(a, b) || Gamma(a0, b0)] in nats; shapes a, a0 and rates b, b0.  [eq-gamma-kl]     all (...) > 0 -> (...)"""
+    """KL[Gamma(a, b) || Gamma(a0, b0)] in nats.  [eq-gamma-kl]
+
+    shapes a, a0 > 0 and rates b, b0 > 0 (...) -> (...)
+    """
     return ((a - a0) * digamma(a) - gammaln(a) + gammaln(a0)
             + a0 * (np.log(b) - np.log(b0)) + a * (b0 - b) / b)
 
@@ -95,10 +104,10 @@ def spd_inverse(P):
     P = onp.asarray(P, dtype=float)
     try:
         C = onp.linalg.cholesky(P)
-        if not onp.isfinite(C).all():                                # LAPACK may let NaN pass
+        if not onp.isfinite(C).all():                    # LAPACK may let NaN pass
             raise onp.linalg.LinAlgError
     except onp.linalg.LinAlgError:
-        raise ValueError(f"P: expected symmetric positive definite matrices, got one that is not; shape {P.shape}") from None
+        raise ValueError("P: expected symmetric positive definite matrices, got one that is not") from None
     C_inv = onp.linalg.solve(C, onp.broadcast_to(onp.eye(P.shape[-1]), P.shape))
     log_det_P = 2 * onp.log(onp.diagonal(C, axis1=-2, axis2=-1)).sum(axis=-1)
     return onp.swapaxes(C_inv, -1, -2) @ C_inv, log_det_P
@@ -106,10 +115,10 @@ def spd_inverse(P):
 
 # book/ingredients/blocks.ipynb, cell blocks-40
 def _smallest_pivot(d):
-    """Smallest entry of d (1 if there is none); ValueError unless it is positive, and NaN is not."""
+    """Smallest entry of d, or 1 if there is none; ValueError unless positive (NaN is not)."""
     low = d.min() if d.size else 1.0
     if not low > 0:
-        raise ValueError("P: expected symmetric positive definite matrices, got at least one that is not")
+        raise ValueError("P: expected symmetric positive definite matrices, got one that is not")
     return low
 
 
@@ -131,21 +140,22 @@ def _inverse_two(P):
 def _ldl_stacked(P):
     """P = L diag(d) L^T for matrices side by side.  [eq-ldl]
 
-    P (m, m, ...) -> d (m, ...), minus L (m, m, ...) below its diagonal (the rest is not set), -1/d (m, ...)
+    P (m, m, ...) -> d (m, ...), minus L (m, m, ...), set below its diagonal only, -1/d (m, ...)
     """
     u, minus_L, minus_r = onp.empty_like(P), onp.empty_like(P), onp.empty_like(P[0])
     for j in range(P.shape[0]):
         if j == 0:
             u[0] = P[:, 0]
         else:
-            onp.add(P[j:, j], onp.einsum("ik...,k...->i...", minus_L[j:, :j], u[:j, j]), out=u[j, j:])
+            known = onp.einsum("ik...,k...->i...", minus_L[j:, :j], u[:j, j])
+            onp.add(P[j:, j], known, out=u[j, j:])
         onp.divide(-1, u[j, j], out=minus_r[j, ...])
         onp.multiply(u[j, j + 1:], minus_r[j], out=minus_L[j + 1:, j])
     return onp.einsum("jj...->j...", u), minus_L, minus_r
 
 
 def _log_product(d, low):
-    """Sum of logarithms over the first axis, low <= d; one logarithm of the product if no part of it can leave the range."""
+    """Sum of log d over the first axis, low <= d; one logarithm if no product can leave the range."""
     if low > 1e-290 ** (1 / len(d)) and d.max(initial=1.0) < 1e290 ** (1 / len(d)):
         return onp.log(onp.multiply.reduce(d, axis=0))
     return onp.log(d).sum(axis=0)
@@ -153,9 +163,9 @@ def _log_product(d, low):
 
 # book/ingredients/blocks.ipynb, cell blocks-42
 def spd_inverse_stacked(P):
-    """Inverse and log determinant of many small symmetric positive definite matrices at once.  [eq-inverse-row]
+    """Inverse and log determinant of many small positive definite matrices at once.  [eq-inverse-row]
 
-    P (m, m, ...), the matrices side by side in the trailing axes; only the lower triangle is read
+    P (m, m, ...) symmetric, matrices side by side in the trailing axes, lower triangle read
     -> inverse (m, m, ...), log |P| (...), float64.  Loops over m only.
     ValueError if one of the matrices is not positive definite.
     """

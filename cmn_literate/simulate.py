@@ -30,19 +30,19 @@ def pad(X):
 def check_X(X, name="X", n_features=None):
     """Inputs as a float64 array of shape (N, d), d >= 1.  [eq-data]
 
-    ValueError, naming the argument, unless X is two-dimensional, real and finite (and has n_features columns).
-    Text is refused even where it spells a number.
+    ValueError, naming the argument, unless X is two-dimensional, real and finite
+    (and has n_features columns). Text is refused even where it spells a number.
     """
     values = np.asarray(X)
     text = values.dtype.kind == "O" and any(isinstance(v, str) for v in values.flat)
-    if values.dtype.kind not in "biufO" or text:
-        raise ValueError(f"{name}: expected real numbers, got a column that is not numeric ({values.dtype})")
     try:
+        if values.dtype.kind not in "biufO" or text:
+            raise TypeError(values.dtype)
         values = values.astype(float, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: expected real numbers, got a column that is not numeric ({error})") from None
     if values.ndim != 2 or values.shape[1] < 1:
-        raise ValueError(f"{name}: expected a (rows, columns) array with at least one column, got shape {values.shape}")
+        raise ValueError(f"{name}: expected an array (rows, columns >= 1), got shape {values.shape}")
     if n_features is not None and values.shape[1] != n_features:
         raise ValueError(f"{name}: expected {n_features} columns, got {values.shape[1]}")
     if not np.isfinite(values).all():
@@ -55,14 +55,16 @@ def check_X(X, name="X", n_features=None):
 def check_y(y, n_rows, n_classes=None):
     """Labels as an int64 array of shape (N,), classes counted from 0.  [eq-data]
 
-    Whole floats and booleans pass.  ValueError unless there is one whole number per row, from 0 and below n_classes.
+    Whole floats and booleans pass. ValueError unless there is one whole number per row,
+    from 0 and below n_classes.
     """
     values = np.asarray(y)
     if values.shape != (n_rows,):
         raise ValueError(f"y: expected one label for each of {n_rows} rows, got shape {values.shape}")
     kind = values.dtype.kind
-    if kind not in "iubf" or (kind == "f" and not np.all(np.isfinite(values) & (values == np.floor(values)))):
-        raise ValueError(f"y: expected whole numbers 0, 1, ..., got {values.dtype} values that are not")
+    whole = kind in "iub" or (kind == "f" and np.all(np.isfinite(values) & (values == np.floor(values))))
+    if not whole:
+        raise ValueError(f"y: expected whole numbers 0, 1, ..., got others, of type {values.dtype}")
     top = 2**53 if n_classes is None else n_classes
     if n_rows and (values.min() < 0 or values.max() >= top):
         raise ValueError(f"y: expected labels 0 to {top - 1}, got {values.min():.0f} to {values.max():.0f}")
@@ -71,7 +73,7 @@ def check_y(y, n_rows, n_classes=None):
 
 # book/ingredients/simulate.ipynb, cell simulate-11
 def check_count(value, name, least=1):
-    """A whole number >= least, as an int.  ValueError, naming the argument, otherwise.  [eq-data]"""
+    """A whole number >= least, as an int; ValueError, naming the argument, otherwise.  [eq-data]"""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name}: expected a whole number >= {least}, got {value!r}")
     return int(value)
@@ -121,13 +123,13 @@ class Theta(NamedTuple):
 def sample_theta(priors, n_experts, latent_dim, n_classes, input_dim, rng):
     """Draw the parameters from the prior.  [eq-priors]
 
-    n_experts K >= 1, latent_dim h >= 1, n_classes L >= 2, input_dim d >= 1, rng a numpy Generator -> Theta
-    ValueError, naming the argument, if a count is too small or not whole.
+    n_experts K >= 1, latent_dim h >= 1, n_classes L >= 2, input_dim d >= 1, rng a Generator
+    -> Theta.  ValueError, naming the argument, if a count is too small or not whole.
     """
     K, h = check_count(n_experts, "n_experts"), check_count(latent_dim, "latent_dim")
     L, D = check_count(n_classes, "n_classes", least=2), check_count(input_dim, "input_dim") + 1
     tau = rng.gamma(priors.a0, 1 / priors.b0, size=(K, h))           # numpy wants a scale: 1 / rate
-    tau = np.maximum(tau, 1e-300)                                    # for shapes near 0 a draw can underflow
+    tau = np.maximum(tau, 1e-300)  # for shapes near 0 a draw can underflow
     A = rng.normal(size=(K, h, D)) * np.sqrt(priors.v0 / tau)[:, :, None]
     beta0 = priors.sigma0 * rng.normal(size=(K - 1, D))
     beta1 = priors.sigma1 * rng.normal(size=(L - 1, h + 1))
@@ -147,7 +149,10 @@ def sample_sticks(psi, rng):
 
 # book/ingredients/simulate.ipynb, cell simulate-29
 class Sample(NamedTuple):
-    """Hidden variables and labels of N rows.  [eq-model]    z (N,) expert, x1 (N, h) hidden vector, y (N,) class"""
+    """Hidden variables and labels of N rows.  [eq-model]
+
+    z (N,) expert, x1 (N, h) hidden vector, y (N,) class
+    """
     z: np.ndarray
     x1: np.ndarray
     y: np.ndarray
