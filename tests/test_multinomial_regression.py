@@ -190,6 +190,13 @@ def test_intercept_and_labels():
     assert stopped.n_sweeps == 2 and not stopped.converged
 
 
+def test_the_stopping_rule_counts_nats_per_row():
+    X, y = toy(8)
+    fit = fit_multinomial(X, y, tol=1e-5)
+    gains = np.diff(fit.elbo)
+    assert fit.converged and gains[-1] <= 1e-5 * 60 < gains[-2]
+
+
 def test_far_out_inputs_stay_finite():
     fit = fit_multinomial([[-1e4], [1e4], [-9e3], [8e3]], [0, 1, 0, 1])
     assert np.isfinite(fit.mu).all() and np.isfinite(fit.elbo).all()
@@ -257,7 +264,7 @@ def test_sigmoid_normal_without_variance_is_the_sigmoid():
 
 def test_sigmoid_normal_in_the_tails():
     m = np.array([-1000.0, -300.0, -50.0])
-    for v in (1e-3, 1.0, 20.0):                                  # deep on the left: E e^psi (1 - e^psi ...) = e^(m + v/2)
+    for v in (1e-3, 0.1, 1.0, 20.0):                             # deep on the left: E e^psi (1 - e^psi ...) = e^(m + v/2)
         assert_allclose(log_sigmoid_normal(m, v), m + v / 2 + np.log1p(-np.exp(m + 1.5 * v)), rtol=1e-12)
     assert_allclose(log_sigmoid_normal(-m[2], 1.0), -np.exp(m[2] + 0.5), rtol=1e-11)    # the mirror image: a tiny log
     assert_array_equal(log_sigmoid_normal(1000.0, 1.0), 0.0)
