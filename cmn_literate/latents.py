@@ -1,0 +1,425 @@
+# Tangled from book/network/latents.ipynb by tools/tangle.py; edit the notebook, not this file.
+"""The E-step: every row is an island
+
+Given the global factors every row is an island: a Gaussian for its latent vector under each
+expert, a tilt for each coin, and a weight for each expert, each the exact maximiser of the bound.
+"""
+
+__all__ = ["Parameters", "State", "parameters_of", "output_logits", "per_component",
+           "output_log_bound", "Prepared", "prepare", "latent_moments", "Rows", "make_rows",
+           "latent_update", "output_tilt", "row_scores", "responsibilities", "Sums", "add_sums",
+           "collect", "gate_rows", "estep"]
+
+
+# book/network/latents.ipynb, cell latents-02
+from typing import NamedTuple
+
+import autograd.numpy as np
+import numpy as onp
+
+from cmn_literate.experts import expert_log_density, outer_features, pack_quadratic
+from cmn_literate.expfam import (
+    gamma_mean_log, gaussian_entropy, padded_second_moment, second_moment,
+    spd_inverse_stacked)
+from cmn_literate.gate import gate_log_bound
+from cmn_literate.multinomial_regression import stick_log_bound
+from cmn_literate.polya_gamma import pg_mean, tilt_moments
+from cmn_literate.simulate import pad
+from cmn_literate.stick_breaking import stick_counts
+
+
+# book/network/latents.ipynb, cell latents-05
+class Parameters(NamedTuple):
+    """The global factors of q, which all rows share.  [eq-cmn-family]
+
+    beta1_mu (L-1,h+1), beta1_S (L-1,h+1,h+1)
+             output coefficients: q(beta_1l) = N(beta1_mu[l], beta1_S[l])
+    beta0_mu (K-1,D), beta0_S (K-1,D,D), D = d+1
+             gate coefficients: q(beta_0j) = N(beta0_mu[j], beta0_S[j])
+    M (K,h,D), V (K,D,D)
+             experts: row i of A_k, given tau_ki, is N(M[k,i], V[k] / tau_ki)
+    a (K,), b (K,h)
+             noise precisions: q(tau_ki) = Gamma(shape a[k], rate b[k,i])
+    """
+    beta1_mu: np.ndarray
+    beta1_S: np.ndarray
+    beta0_mu: np.ndarray
+    beta0_S: np.ndarray
+    M: np.ndarray
+    V: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+
+
+# book/network/latents.ipynb, cell latents-06
+class State(NamedTuple):
+    """Every factor of q: the eight of Parameters, then the local ones.
+    [eq-cmn-family]
+
+    gamma (N,K)      responsibilities: q(z_n = k) = gamma[n,k]
+    mu (N,K,h), Sigma (N,K,h,h)
+                     latent vectors: q(x1_n | z_n = k) = N(mu[n,k], Sigma[n,k])
+    xi1 (N,K,L-1)    tilts: q(omega_1nl | z_n = k) = PG(b_l,y, xi1[n,k,l]);
+                     shape (N,L-1) if all experts share them
+    xi0 (N,K-1)      tilts: q(omega_0nj | z_n = k) = PG(b_j,k, xi0[n,j])
+    """
+    beta1_mu: np.ndarray
+    beta1_S: np.ndarray
+    beta0_mu: np.ndarray
+    beta0_S: np.ndarray
+    M: np.ndarray
+    V: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    gamma: np.ndarray
+    mu: np.ndarray
+    Sigma: np.ndarray
+    xi1: np.ndarray
+    xi0: np.ndarray
+
+
+def parameters_of(state):
+    """The eight global factors of a State (or of Parameters).  [eq-cmn-family]"""
+    return Parameters(*(getattr(state, name) for name in Parameters._fields))
+
+
+# book/network/latents.ipynb, cell latents-09
+def output_logits(mu, Sigma, beta1_mu, beta1_S):
+    """E[psi_1l] and E[psi_1l^2] under q(x1|z=k) q(beta_1).  [eq-output-logits]
+
+    mu (N,K,h), Sigma (N,K,h,h), beta1_mu (L-1,h+1), beta1_S (L-1,h+1,h+1)
+    -> (N,K,L-1), (N,K,L-1)
+    """
+    psi = np.tensordot(mu, beta1_mu[:, :-1], axes=(2, 1)) + beta1_mu[:, -1]
+    moments, B = padded_second_moment(mu, Sigma), second_moment(beta1_mu, beta1_S)
+    return psi, np.tensordot(moments, B, axes=((2, 3), (1, 2)))
+
+
+# book/network/latents.ipynb, cell latents-10
+def per_component(xi1):
+    """Tilts with an expert axis: (N,K,L-1) stays, (N,L-1) -> (N,1,L-1).
+    [eq-output-tilt, eq-output-tilt-shared]"""
+    return xi1 if xi1.ndim == 3 else xi1[:, None, :]
+
+
+def output_log_bound(y, mu, Sigma, beta1_mu, beta1_S, xi1):
+    """O_nk = E[ln p(y, omega_1 | x1, beta_1) - ln q(omega_1 | z=k)], nats.
+    [eq-output-bound]
+
+    y (N,) in 0..L-1, mu (N,K,h), Sigma (N,K,h,h), beta1_mu (L-1,h+1),
+    beta1_S (L-1,h+1,h+1), xi1 (N,K,L-1) or (N,L-1), any tilts -> (N,K)
+    """
+    tables = stick_counts(onp.eye(beta1_mu.shape[0] + 1))
+    b, kappa = (table[y][:, None, :] for table in tables)
+    psi, psi2 = output_logits(mu, Sigma, beta1_mu, beta1_S)
+    return stick_log_bound(psi, psi2, per_component(xi1), b, kappa)
+
+
+# book/network/latents.ipynb, cell latents-16
+class Prepared(NamedTuple):
+    """Parameters laid out for matrix products over rows.
+    [eq-latent-natural, eq-pack-quadratic]   J = L-1
+
+    mean_map (h*K,D)            M, latent dimension first
+    tau (h,K,1)                 E[tau] = a / b
+    log_scale (K,1)             sum_i E[ln tau_i] / 2 + h/2: constants of T + H
+    spread (K,D(D+1)/2)         V_k: x~^T V_k x~ = spread @ outer_features
+    bend (h*h+h,J)              E[beta_1 beta_1^T]: block ww, then column wc
+    square (J,(h+1)(h+2)/2)     E[beta_1 beta_1^T], for the packed E[x~1 x~1^T]
+    beta1_mu (J,h+1)
+    gate_mean (K-1,D)
+    gate_square (K-1,D(D+1)/2)  E[beta_0 beta_0^T], for outer_features
+    """
+    mean_map: np.ndarray
+    tau: np.ndarray
+    log_scale: np.ndarray
+    spread: np.ndarray
+    bend: np.ndarray
+    square: np.ndarray
+    beta1_mu: np.ndarray
+    gate_mean: np.ndarray
+    gate_square: np.ndarray
+
+
+# book/network/latents.ipynb, cell latents-17
+def prepare(parameters):
+    """Lay the global factors out for the E-step.  [eq-latent-natural]
+
+    Parameters or State -> Prepared
+    """
+    p, (K, h, D) = parameters, parameters.M.shape
+    B = second_moment(p.beta1_mu, p.beta1_S)
+    bend = onp.concatenate([B[:, :h, :h].reshape(len(B), h * h), B[:, :h, h]], 1)
+    return Prepared(
+        mean_map=p.M.transpose(1, 0, 2).reshape(h * K, D),
+        tau=(p.a[:, None] / p.b).T[:, :, None],
+        log_scale=0.5 * (gamma_mean_log(p.a[:, None], p.b).sum(-1) + h)[:, None],
+        spread=pack_quadratic(p.V),
+        bend=onp.ascontiguousarray(bend.T),
+        square=pack_quadratic(B),
+        beta1_mu=p.beta1_mu,
+        gate_mean=p.beta0_mu,
+        gate_square=pack_quadratic(second_moment(p.beta0_mu, p.beta0_S)))
+
+
+# book/network/latents.ipynb, cell latents-19
+def _latent_natural(prep, mean, pull, omega):
+    """Lambda (h,h,K,B) and eta (h,K,B).  [eq-latent-natural]"""
+    h, K, B = mean.shape
+    tilted = prep.bend @ omega.reshape(len(omega), -1)
+    tilted = tilted.reshape((h * h + h,) + omega.shape[1:])
+    if omega.shape[1] != K:                             # one omega for all experts
+        tilted = onp.repeat(tilted, K, axis=1)
+    P, eta = tilted[:h * h].reshape(h, h, K, B), tilted[h * h:]
+    onp.subtract(pull[:, None, :], eta, out=eta)
+    eta += prep.tau * mean
+    for i in range(h):
+        P[i, i] += prep.tau[i]
+    return P, eta
+
+
+# book/network/latents.ipynb, cell latents-20
+def latent_moments(prep, mean, pull, omega):
+    """q(x1|z=k) of a block of B rows: moments, covariances, log |Sigma|.
+    [eq-latent-x, eq-latent-natural]
+
+    mean (h,K,B) = M_k x~0, pull (h,B) = sum_l kappa_l [mu_1l]_w,
+    omega (J,K,B), or (J,1,B) if shared: E[omega_1], 0 where a coin is not tossed
+    -> moments (h(h+1)/2 + h, K, B): lower triangle of E[x1 x1^T], then E[x1];
+       Sigma (h,h,K,B); log |Sigma| (K,B)
+    """
+    h, K, B = mean.shape
+    P, eta = _latent_natural(prep, mean, pull, omega)
+    Sigma, log_det_P = spd_inverse_stacked(P.reshape(h, h, K * B))
+    moments = onp.empty((h * (h + 1) // 2 + h, K * B))
+    mu, start = moments[-h:], 0
+    onp.einsum("ijn,jn->in", Sigma, eta.reshape(h, K * B), out=mu)
+    for i in range(h):
+        block = moments[start:start + i + 1]
+        onp.multiply(mu[i], mu[:i + 1], out=block)
+        block += Sigma[i, :i + 1]
+        start += i + 1
+    moments, Sigma = moments.reshape(-1, K, B), Sigma.reshape(h, h, K, B)
+    return moments, Sigma, -log_det_P.reshape(K, B)
+
+
+# book/network/latents.ipynb, cell latents-22
+class Rows(NamedTuple):
+    """A block of B rows, rows last.  [eq-kappa]
+
+    XtT (D,B) padded inputs; b, kappa (J,B) coins tossed and excess of heads by y
+    """
+    XtT: np.ndarray
+    b: np.ndarray
+    kappa: np.ndarray
+
+
+def make_rows(X, y, n_classes):
+    """Lay a block of rows out.  [eq-kappa]   X (B,d), y (B,) -> Rows"""
+    tables = stick_counts(onp.eye(n_classes))
+    b, kappa = (onp.ascontiguousarray(table[y].T) for table in tables)
+    return Rows(onp.ascontiguousarray(pad(X).T), b, kappa)
+
+
+# book/network/latents.ipynb, cell latents-23
+def latent_update(X, y, parameters, xi1):
+    """q(x1|z=k) given q(omega_1), q(beta_1) and q(A, tau).  [eq-latent-x]
+
+    X (N,d) unpadded, y (N,), parameters (or a State), xi1 (N,K,L-1) or (N,L-1)
+    -> mu (N,K,h), Sigma (N,K,h,h)
+    """
+    prep = prepare(parameters)
+    h, K, _ = prep.tau.shape
+    XtT, b, kappa = make_rows(X, y, len(prep.beta1_mu) + 1)
+    mean = (prep.mean_map @ XtT).reshape(h, K, len(X))
+    pull = prep.beta1_mu[:, :h].T @ kappa
+    omega = onp.moveaxis(per_component(pg_mean(1.0, xi1)), (0, 2), (2, 0))
+    omega = onp.ascontiguousarray(omega * b[:, None, :])
+    moments, Sigma, _ = latent_moments(prep, mean, pull, omega)
+    rows_first = onp.moveaxis(moments[-h:], (0, 2), (2, 0)).copy()
+    return rows_first, onp.moveaxis(Sigma, (0, 1, 3), (2, 3, 0)).copy()
+
+
+# book/network/latents.ipynb, cell latents-29
+def output_tilt(mu, Sigma, beta1_mu, beta1_S, gamma=None):
+    """xi_1 of q(omega_1): one per expert, or shared if gamma (N,K) is given.
+    [eq-output-tilt, eq-output-tilt-shared]
+
+    mu (N,K,h), Sigma (N,K,h,h) -> (N,K,L-1), with gamma (N,L-1)
+    Sticks that were not tossed get the root mean square of their logit as well.
+    """
+    psi2 = output_logits(mu, Sigma, beta1_mu, beta1_S)[1]
+    if gamma is not None:
+        psi2 = onp.einsum("nk,nkl->nl", gamma, psi2)
+    return onp.sqrt(psi2)
+
+
+# book/network/latents.ipynb, cell latents-38
+def row_scores(state, X, y):
+    """s_nk: everything the bound says about row n if expert k made it, nats.
+    [eq-row-score]
+
+    Reads the factors as they are, fresh or stale, so it is always right.
+    state any State, X (N,d), y (N,) -> (N,K)
+    """
+    s = state
+    return (output_log_bound(y, s.mu, s.Sigma, s.beta1_mu, s.beta1_S, s.xi1)
+            + expert_log_density(X, s.mu, s.Sigma, s.M, s.V, s.a, s.b)
+            + gaussian_entropy(s.Sigma)
+            + gate_log_bound(X, s.beta0_mu, s.beta0_S, s.xi0))
+
+
+# book/network/latents.ipynb, cell latents-39
+def responsibilities(scores, axis=-1):
+    """Softmax of the scores over the experts, and its log normaliser.
+    [eq-row-gamma, eq-row-max]
+
+    scores (N,K), or (K,B) with axis=0
+    -> gamma like scores, summing to 1; ln sum_k e^score without that axis
+    The largest score is subtracted first, so nothing overflows.
+    """
+    top = scores.max(axis, keepdims=True)
+    gamma = onp.exp(scores - top)
+    total = gamma.sum(axis, keepdims=True)
+    gamma /= total
+    return gamma, onp.squeeze(top + onp.log(total), axis)
+
+
+# book/network/latents.ipynb, cell latents-55
+class Sums(NamedTuple):
+    """What the M-step needs of a block of rows.  [eq-block-sums]  J = L-1, D = d+1
+
+    bound (), n_k (K,)             sum_n ln sum_k e^score;   sum_n gamma
+    gram (K,D(D+1)/2)              sum gamma x~0 x~0^T, packed
+    cross (K,h,D), squares (K,h)   sum gamma r x~0^T;   sum gamma (r^2 + Sigma_ii);
+                                   r = mu - M x~0
+    output_gram (J,(h+1)(h+2)/2)   sum gamma E[omega_1] E[x~1 x~1^T], packed
+    output_linear (J,h+1)          sum kappa_1 gamma E[x~1]
+    gate_gram (K-1,D(D+1)/2)       sum P(z >= j) theta(xi_0) x~0 x~0^T, packed
+    gate_linear (K-1,D)            sum (gamma_j - P(z >= j) / 2) x~0
+    """
+    bound: float
+    n_k: np.ndarray
+    gram: np.ndarray
+    cross: np.ndarray
+    squares: np.ndarray
+    output_gram: np.ndarray
+    output_linear: np.ndarray
+    gate_gram: np.ndarray
+    gate_linear: np.ndarray
+
+
+def add_sums(left, right):
+    """Sums of two blocks, seen with the same parameters.  [eq-block-sums]"""
+    return Sums(*(a + b for a, b in zip(left, right)))
+
+
+# book/network/latents.ipynb, cell latents-57
+def collect(
+    rows, F, omega, gamma, moments, residual, energy, gate_omega, bound
+):
+    """Sums of a block from its local factors.  [eq-block-sums, eq-output-sums]
+
+    rows Rows, F outer_features(XtT), omega (J,K,B) or (J,1,B), gamma (K,B),
+    moments of latent_moments, residual (h,K,B) = mu - M x~ (overwritten),
+    energy (h,K,B) = residual^2 + Sigma_ii, gate_omega (K-1,B) = theta(xi_0)
+    """
+    (XtT, _, kappa), (h, K, B) = rows, residual.shape
+    J, weight = len(kappa), gamma * omega
+    output_gram = weight.reshape(J, K * B) @ moments.reshape(-1, K * B).T
+    mean1 = onp.einsum("kb,ikb->ib", gamma, moments[-h:])
+    reach = onp.cumsum(gamma[::-1], axis=0)[:0:-1]       # P(z >= j), j < K-1
+    squares = onp.einsum("kb,ikb->ki", gamma, energy)
+    residual *= gamma
+    cross = (residual.reshape(h * K, B) @ XtT.T).reshape(h, K, -1)
+    return Sums(
+        bound, gamma.sum(1), gamma @ F.T, cross.transpose(1, 0, 2), squares,
+        onp.concatenate([output_gram, weight.sum((1, 2))[:, None]], 1),
+        onp.concatenate([kappa @ mean1.T, kappa.sum(1)[:, None]], 1),
+        (reach * gate_omega) @ F.T, (gamma[:-1] - 0.5 * reach) @ XtT.T)
+
+
+# book/network/latents.ipynb, cell latents-59
+def gate_rows(prep, XtT, F):
+    """Gate bound with fresh tilts, and theta(xi_0), of a block.
+    [eq-gate-fresh, eq-gate-tilt]
+
+    XtT (D,B), F outer_features(XtT) -> (K,B), (K-1,B)
+    """
+    psi = prep.gate_mean @ XtT
+    xi = onp.sqrt(onp.maximum(prep.gate_square @ F, 0.0))
+    omega, log_cosh = tilt_moments(xi)
+    log_cosh += onp.log(2.0)
+    bound = onp.zeros((len(psi) + 1, XtT.shape[1]))
+    psi *= 0.5
+    onp.subtract(psi, log_cosh, out=bound[:-1])          # stop at stick j
+    psi += log_cosh                                      # minus: pass stick j
+    bound[1:] -= onp.cumsum(psi, axis=0)
+    return bound, omega
+
+
+# book/network/latents.ipynb, cell latents-60
+def _tilt_rows(prep, moments, b, gamma):
+    """Fresh q(omega_1): E[psi^2], xi^2, E[omega_1], ln cosh(xi/2), each (J,K,B).
+    [eq-output-tilt, eq-output-tilt-shared]"""
+    K, B = moments.shape[1:]
+    psi2 = prep.square[:, :-1] @ moments.reshape(-1, K * B)
+    psi2 = psi2.reshape(-1, K, B)
+    psi2 += prep.square[:, -1, None, None]
+    xi2 = psi2
+    if gamma is not None:                                # shared: (J,1,B)
+        xi2 = onp.einsum("kb,jkb->jb", gamma, psi2)[:, None, :]
+    omega, log_cosh = tilt_moments(onp.sqrt(onp.maximum(xi2, 0.0)))
+    omega *= b[:, None, :]
+    return psi2, xi2, omega, log_cosh
+
+
+# book/network/latents.ipynb, cell latents-61
+def _output_rows(prep, rows, pull, mu, psi2, xi2, omega, log_cosh):
+    """Output bound with fresh tilts, (K,B).  [eq-output-bound]"""
+    h, b = len(mu), rows.b
+    score = onp.einsum("ib,ikb->kb", pull, mu)
+    score += prep.beta1_mu[:, h] @ rows.kappa - onp.log(2.0) * b.sum(0)
+    score -= onp.einsum("jb,jkb->kb", b, log_cosh)
+    if xi2 is not psi2:                              # a shared tilt fits no expert
+        score -= 0.5 * onp.einsum("jb,jkb->kb", omega[:, 0], psi2 - xi2)
+    return score
+
+
+def _expert_rows(prep, F, residual, Sigma, log_det):
+    """T + H of a block (K,B), and residual^2 + Sigma_ii (h,K,B).
+    [eq-expert-density, eq-gaussian-entropy]"""
+    energy = residual * residual
+    energy += onp.einsum("iikb->ikb", Sigma)
+    score = 0.5 * log_det
+    score -= onp.einsum("ik,ikb->kb", 0.5 * prep.tau[:, :, 0], energy)
+    score -= (0.5 * len(energy) * prep.spread) @ F - prep.log_scale
+    return score, energy
+
+
+# book/network/latents.ipynb, cell latents-63
+def estep(prep, rows, omega, inner=1, gamma=None):
+    """E-step of a block: (x, omega1) inner times, omega0, z, and their sums.
+    [eq-latent-x, eq-output-tilt, eq-row-gamma, eq-block-sums]
+
+    prep Prepared, rows Rows, omega (J,K,B): E[omega_1] of the last sweep.
+    Shared tilts: omega (J,1,B), and gamma (K,B) of the last sweep.
+    -> Sums, omega, gamma, the last two for the next sweep
+    """
+    (XtT, b, kappa), (h, K, _) = rows, prep.tau.shape
+    F = outer_features(XtT)
+    mean = (prep.mean_map @ XtT).reshape(h, K, b.shape[1])
+    pull = prep.beta1_mu[:, :h].T @ kappa
+    for _ in range(inner):
+        moments, Sigma, log_det = latent_moments(prep, mean, pull, omega)
+        psi2, xi2, omega, log_cosh = _tilt_rows(prep, moments, b, gamma)
+    gate, gate_omega = gate_rows(prep, XtT, F)
+    residual = onp.subtract(moments[-h:], mean, out=mean)
+    score, energy = _expert_rows(prep, F, residual, Sigma, log_det)
+    score += gate
+    mu = moments[-h:]
+    score += _output_rows(prep, rows, pull, mu, psi2, xi2, omega, log_cosh)
+    gamma, bound = responsibilities(score, axis=0)
+    sums = collect(rows, F, omega, gamma, moments, residual, energy, gate_omega,
+                   bound.sum())
+    return sums, omega, gamma
