@@ -4,13 +4,17 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from oracle import cmn
+from oracle import cmn, special
 from problems import PRIORS, as_dict
+from scipy.special import logsumexp
 
 from cmn_literate import cavi
 from cmn_literate.cavi import UPDATES, Parameters, State, fit, init_state, sweep
 from cmn_literate.elbo import elbo
+from cmn_literate.latents import Sums, estep, make_rows, prepare
+from cmn_literate.polya_gamma import pg_mean
 from cmn_literate.simulate import Priors
+from cmn_literate.stick_breaking import stick_counts
 
 # (N, d, K, L, h)
 SIZES = [(40, 2, 3, 3, 2), (30, 1, 1, 2, 1), (35, 3, 2, 2, 3), (40, 2, 4, 5, 2), (25, 4, 2, 4, 4), (20, 2, 3, 4, 1)]
@@ -44,6 +48,49 @@ def test_fit_is_the_explicit_sweeps(size, omega1, inner, monkeypatch):
     for field in Parameters._fields:
         assert_allclose(getattr(result.parameters, field), getattr(state, field), rtol=1e-8, atol=1e-10, err_msg=field)
     assert_allclose(result.elbo[-1], cmn.elbo(as_dict(state), X, y, PRIORS), rtol=1e-9)
+
+
+@pytest.mark.parametrize("omega1", OMEGA1)
+@each_size
+def test_sums_of_an_estep_are_the_loops(size, omega1):
+    """Every statistic that one E-step returns, against loops over rows of the oracle's local factors."""
+    N, d, K, L, h = size
+    X, y = data(size, seed=3)
+    X, y = X[:6], y[:6]
+    state = init_state(X, y, K, h, L, PRIORS, np.random.default_rng(4), method="random", shared=omega1 == "shared")
+    parameters = Parameters(*(getattr(state, f) for f in Parameters._fields))
+    start = np.random.default_rng(5).dirichlet(np.ones(K), size=len(y))
+    shape = (len(y), 1, L - 1) if omega1 == "shared" else (len(y), K, L - 1)
+    xi1 = np.random.default_rng(6).uniform(0.2, 3, size=shape)
+    b, kappa = (table[y] for table in stick_counts(np.eye(L)))
+    omega = np.moveaxis(b[:, None, :] * pg_mean(1.0, xi1), (0, 2), (2, 0))
+    sums, omega, gamma = estep(prepare(parameters), make_rows(X, y, L), omega, gamma=start.T if omega1 == "shared" else None)
+
+    s = as_dict(state._replace(gamma=start, xi1=xi1[:, 0] if omega1 == "shared" else xi1))
+    for update in ("x", "omega1", "omega0", "z"):
+        s = cmn.UPDATES[update](s, X, y, PRIORS)
+    assert_allclose(gamma.T, s["gamma"], rtol=1e-9, atol=1e-12)
+    scores = np.array([[cmn.score(s, X, y, n, k) for k in range(K)] for n in range(len(y))])
+    assert_allclose(sums.bound, logsumexp(scores, axis=1).sum(), rtol=1e-10)
+    pack = lambda P: np.array([P[i, j] for i in range(len(P)) for j in range(i + 1)])
+    expected = Sums(0.0, *(np.zeros(getattr(sums, f).shape) for f in Sums._fields[1:]))
+    for n in range(len(y)):
+        x = cmn.padded(X[n])
+        for k in range(K):
+            g, r = s["gamma"][n, k], s["mu"][n, k] - s["M"][k] @ x
+            expected.n_k[k] += g
+            expected.gram[k] += g * pack(np.outer(x, x))
+            expected.cross[k] += g * np.outer(r, x)
+            expected.squares[k] += g * (r**2 + np.diag(s["Sigma"][n, k]))
+            for l in range(L - 1):
+                weight = g * special.stick_b(l, y[n]) * special.theta(cmn.tilt1(s, n, k, l))
+                expected.output_gram[l] += weight * pack(cmn.latent_moment(s, n, k))
+                expected.output_linear[l] += g * special.stick_kappa(l, y[n]) * cmn.padded(s["mu"][n, k])
+            for j in range(K - 1):
+                expected.gate_gram[j] += g * special.stick_b(j, k) * special.theta(float(s["xi0"][n, j])) * pack(np.outer(x, x))
+                expected.gate_linear[j] += g * special.stick_kappa(j, k) * x
+    for field in Sums._fields[1:]:
+        assert_allclose(getattr(sums, field), getattr(expected, field), rtol=1e-9, atol=1e-11, err_msg=field)
 
 
 @pytest.mark.parametrize("omega1", OMEGA1)
@@ -176,6 +223,33 @@ def test_states_are_complete_and_valid():
                 assert State(**arrays)._asdict().keys() == arrays.keys()
                 value = elbo(s, X, y, PRIORS)
                 assert np.isfinite(value) and elbo(sweep(s, X, y, PRIORS), X, y, PRIORS) > value - 1e-9 * abs(value)
+
+
+def test_class_code():
+    """Stick l of class y must be pushed up if y = l, down if y > l, and left alone if y < l."""
+    for L in (2, 3, 5):
+        for h in (L - 1, L + 1):
+            code, weights = cavi.class_code(L, h)
+            assert code.shape == (L, h) and weights.shape == (L - 1, h)
+            for y in range(L):
+                for l in range(L - 1):
+                    assert np.sign(weights[l] @ code[y]) == (1 if y == l else -1 if y > l else 0)
+        if L > 2:                                                # fewer latents: the best approximation of the same logits
+            full, few = (np.array([[w @ c for w in weights] for c in code])
+                         for code, weights in (cavi.class_code(L, L - 1), cavi.class_code(L, L - 2)))
+            assert 0 < np.linalg.norm(full - few) <= np.linalg.svd(full)[1][-1] + 1e-9
+
+
+def test_clusters_come_largest_first_and_soften_to_distributions():
+    rng = np.random.default_rng(3)
+    X = np.concatenate([rng.normal(size=(n, 2)) * 0.1 + centre for n, centre in ((5, [5.0, 0.0]), (40, [0.0, 5.0]), (15, [-5.0, 0.0]))])
+    label = cavi.cluster_labels(X, 3, np.random.default_rng(0))
+    assert np.bincount(label).tolist() == [40, 15, 5] and len(set(label[5:45])) == 1
+    gamma = cavi.soften(label, 3)
+    assert_allclose(gamma.sum(1), 1, rtol=1e-14)
+    assert np.array_equal(gamma.argmax(1), label) and gamma.min() > 0
+    scaled = cavi.cluster_labels(X * [1000.0, 1.0] + [0.0, 7.0], 3, np.random.default_rng(0))
+    assert np.array_equal(scaled, label)                         # units do not matter
 
 
 def test_one_class_missing_from_the_rows():
