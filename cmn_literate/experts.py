@@ -23,13 +23,13 @@ from cmn_literate.simulate import Priors, check_X, pad
 
 # book/network/experts.ipynb, cell experts-09
 def experts_from_sums(n_k, gram, cross, squares, M_ref, priors):
-    """q(A_k, tau_k) of every expert from sums over rows.  [eq-mng-bowl, eq-expert-sums]
+    """q(A_k, tau_k) of every expert from sums.  [eq-mng-bowl, eq-expert-sums]
 
     M_ref (K,h,D) reference means; residuals are r = mu - M_ref x~
     n_k (K,) = sum gamma;  gram (K,D,D) = sum gamma x~ x~^T
     cross (K,h,D) = sum gamma r x~^T;  squares (K,h) = sum gamma (r^2 + Sigma_ii)
     -> (M (K,h,D), V (K,D,D) covariance, a (K,), b (K,h) rate), log_normaliser (K,):
-       the expert's maximum of the bound, without -(h/2) n_k ln 2 pi  [eq-expert-maximum]
+       the maximum of the bound, without -(h/2) n_k ln 2 pi  [eq-expert-maximum]
     """
     h, D = M_ref.shape[-2:]
     V, log_det_P = spd_inverse(gram + onp.eye(D) / priors.v0)
@@ -39,13 +39,13 @@ def experts_from_sums(n_k, gram, cross, squares, M_ref, priors):
     energy = squares + (M_ref ** 2).sum(-1) / priors.v0 - (shift * pull).sum(-1)
     b = priors.b0 + 0.5 * onp.maximum(energy, 0.0)
     squeeze = -0.5 * (log_det_P + D * onp.log(priors.v0))
-    per_row = squeeze + gammaln(a) - gammaln(priors.a0) + priors.a0 * onp.log(priors.b0)
-    return (M_ref + shift, V, a, b), h * per_row - a * onp.log(b).sum(-1)
+    noise = gammaln(a) - gammaln(priors.a0) + priors.a0 * onp.log(priors.b0)
+    return (M_ref + shift, V, a, b), h * (squeeze + noise) - a * onp.log(b).sum(-1)
 
 
 # book/network/experts.ipynb, cell experts-13
 def two_pass_update(Xt, gram, gamma, mu, spread, priors):
-    """q(A_k, tau_k) from rows: sums about 0, then about the M they give.  [eq-expert-update]
+    """q(A_k, tau_k) from sums about 0, then about that M.  [eq-expert-update]
 
     Xt (N,D) design; gram (K,D,D) = sum_n gamma Xt Xt^T; gamma (N,K) weights;
     mu (N,K,h) means of x1; spread (N,K,h) its variances Sigma_ii
@@ -65,19 +65,18 @@ def two_pass_update(Xt, gram, gamma, mu, spread, priors):
 
 # book/network/experts.ipynb, cell experts-22
 def regression_log_evidence(design, targets, v0, a0, b0, M0=0.0):
-    """ln p(targets) of Bayesian linear regression on a given design, nats.  [eq-mng-evidence]
+    """ln p(targets) of linear regression on a given design, nats.  [eq-mng-evidence]
 
-    design (N,D) used as it stands, no column added; targets (N,h), independent outputs
+    design (N,D) used as it stands, no column added; targets (N,h), independent
     v0 variance scale, a0 shape, b0 rate; M0 prior mean, a number or (h,D)   -> float
     ValueError if a shape does not fit or an entry is not finite.
     """
     design, targets = check_X(design, "design"), check_X(targets, "targets")
     (N, D), h = design.shape, targets.shape[1]
     if len(targets) != N:
-        raise ValueError(f"targets: expected one row for each of the {N} rows of the design, got "
-                         f"{len(targets)}")
-    if onp.shape(M0) not in ((), (h, D)):
-        raise ValueError(f"M0: expected a number or shape {(h, D)}, got shape {onp.shape(M0)}")
+        raise ValueError(f"targets: expected {N} rows, got {len(targets)}")
+    if (shape := onp.shape(M0)) not in ((), (h, D)):
+        raise ValueError(f"M0: expected a number or shape {(h, D)}, got {shape}")
     rest = (targets - design @ onp.broadcast_to(M0, (h, D)).T)[:, None]
     known = (design.T @ design)[None], onp.ones((N, 1)), rest, onp.zeros((N, 1, h))
     _, log_normaliser = two_pass_update(design, *known, Priors(v0, a0, b0))
@@ -86,7 +85,7 @@ def regression_log_evidence(design, targets, v0, a0, b0, M0=0.0):
 
 # book/network/experts.ipynb, cell experts-23
 def mng_log_evidence(X, x1, v0, a0, b0, M0=0.0):
-    """ln p(x1 | X) of one expert that has seen its outputs (nats).  [eq-mng-evidence]
+    """ln p(x1 | X) of one expert that has seen its outputs, nats.  [eq-mng-evidence]
 
     X (N,d) unpadded inputs, x1 (N,h) outputs, M0 a number or (h,d+1)   -> float
     """
@@ -96,10 +95,10 @@ def mng_log_evidence(X, x1, v0, a0, b0, M0=0.0):
 # book/network/experts.ipynb, cell experts-32
 @lru_cache(maxsize=64)
 def lower_triangle(m):
-    """How a symmetric (m, m) matrix is packed: i >= j, row by row.  [eq-outer-features]
+    """How a symmetric (m, m) matrix is packed: i >= j, by rows.  [eq-outer-features]
 
     -> row i and column j of each of the m(m+1)/2 entries;
-       its weight in a quadratic form, 1 on the diagonal and 2 below it  [eq-pack-quadratic];
+       its weight in a quadratic form: 1 if i = j, else 2  [eq-pack-quadratic];
        place (m, m): where entry (i, j) of the matrix is packed
     """
     i, j = onp.tril_indices(m)
@@ -110,7 +109,7 @@ def lower_triangle(m):
 
 # book/network/experts.ipynb, cell experts-33
 def outer_features(XtT):
-    """Distinct entries of x~ x~^T for many rows, packed, rows last.  [eq-outer-features]
+    """Distinct entries of x~ x~^T for many rows, rows last.  [eq-outer-features]
 
     XtT (D,B) -> (D(D+1)/2, B) in lower_triangle order
     """
@@ -124,7 +123,7 @@ def outer_features(XtT):
 
 # book/network/experts.ipynb, cell experts-34
 def unpack_symmetric(packed, m):
-    """Symmetric matrices (..., m, m) from packed (..., m(m+1)/2).  [eq-outer-features]"""
+    """Packed (..., m(m+1)/2) -> symmetric (..., m, m).  [eq-outer-features]"""
     return packed[..., lower_triangle(m)[3]]
 
 
@@ -139,9 +138,9 @@ def pack_quadratic(S):
 
 # book/network/experts.ipynb, cell experts-35
 def weighted_gram(X, weights, block_rows=512):
-    """sum_n w_nk x~_n x~_n^T for every k, one matrix product per block.  [eq-outer-features]
+    """sum_n w_nk x~_n x~_n^T, one matrix product for all k.  [eq-outer-features]
 
-    X (N,d) unpadded, weights (N,K) -> (K,D,D).  Memory: block_rows x D(D+1)/2, for any N.
+    X (N,d) unpadded, weights (N,K) -> (K,D,D).  Memory: block_rows x D(D+1)/2
     """
     D = X.shape[1] + 1
     packed = onp.zeros((weights.shape[1], D * (D + 1) // 2))
@@ -174,9 +173,10 @@ def row_quadratic(X, S):
 
 # book/network/experts.ipynb, cell experts-44
 def expert_log_density(X, mu, Sigma, M, V, a, b):
-    """E[ln N(x1; A_k x~, diag(1/tau_k))] under q(x1|z=k) q(A_k, tau_k).  [eq-expert-density]
+    """E[ln N(x1; A_k x~, diag(1/tau_k))] over x1, A and tau.  [eq-expert-density]
 
-    X (N,d), mu (N,K,h), Sigma (N,K,h,h), M (K,h,D), V (K,D,D), a (K,), b (K,h) -> (N,K) nats
+    X (N,d) unpadded; mu (N,K,h), Sigma (N,K,h,h) of q(x1|z=k)
+    M (K,h,D), V (K,D,D), a (K,), b (K,h) of q(A_k, tau_k)   -> (N,K) nats
     """
     r = mu - np.einsum("kid,nd->nki", M, pad(X))
     square = r ** 2 + np.diagonal(Sigma, axis1=-1, axis2=-2)

@@ -21,16 +21,17 @@ from cmn_literate.stick_breaking import stick_counts
 
 # book/network/gate.ipynb, cell gate-06
 def gate_logits(X, beta0_mu, beta0_S):
-    """E[psi_0j] and E[psi_0j^2] of every gate stick under q(beta_0).  [eq-gate-logits]
+    """E[psi_0j] and E[psi_0j^2] of every gate stick.  [eq-gate-logits]
 
-    X (N,d) unpadded, beta0_mu (K-1,D), beta0_S (K-1,D,D), D = d+1 -> (N,K-1), (N,K-1)
+    X (N,d) unpadded; q(beta_0): beta0_mu (K-1,D), beta0_S (K-1,D,D), D = d+1
+    -> (N,K-1), (N,K-1)
     """
     return regression_moments(pad(X), beta0_mu, beta0_S)
 
 
 # book/network/gate.ipynb, cell gate-07
 def gate_tilt(X, beta0_mu, beta0_S):
-    """Tilts of q(omega_0j | z=k) = PG(b_jk, xi_0j), the same for every k.  [eq-gate-tilt]
+    """Tilts xi_0j of q(omega_0j | z=k), the same for every k.  [eq-gate-tilt]
 
     X (N,d), beta0_mu (K-1,D), beta0_S (K-1,D,D) -> (N,K-1)
     """
@@ -39,13 +40,14 @@ def gate_tilt(X, beta0_mu, beta0_S):
 
 # book/network/gate.ipynb, cell gate-10
 def gate_log_bound(X, beta0_mu, beta0_S, xi0):
-    """E[ln p(z=k, omega_0 | x0, beta_0) - ln q(omega_0 | z=k)], nats.  [eq-gate-bound]
+    """E[ln p(z=k, omega_0 | x0, beta_0) - ln q(omega_0 | z=k)].  [eq-gate-bound]
 
     At most E[ln p(z=k | x0, beta_0)], whatever the tilts.
-    X (N,d), beta0_mu (K-1,D), beta0_S (K-1,D,D), xi0 (N,K-1) -> (N,K)
+    X (N,d), beta0_mu (K-1,D), beta0_S (K-1,D,D), xi0 (N,K-1) -> (N,K) nats
     """
     coin = [v[..., None] for v in (*gate_logits(X, beta0_mu, beta0_S), xi0)]
-    stop, passed = stick_log_bound(*coin, 1.0, 0.5), stick_log_bound(*coin, 1.0, -0.5)
+    stop = stick_log_bound(*coin, 1.0, 0.5)
+    passed = stick_log_bound(*coin, 1.0, -0.5)
     none = np.zeros((len(X), 1))
     reach = np.concatenate([none, np.cumsum(passed, -1)], -1)
     return reach + np.concatenate([stop, none], -1)
@@ -53,7 +55,7 @@ def gate_log_bound(X, beta0_mu, beta0_S, xi0):
 
 # book/network/gate.ipynb, cell gate-18
 def gate_update(X, gamma, xi0, priors):
-    """q(beta_0) given q(z) and q(omega_0 | z).  [eq-gate-S, eq-gate-mu, eq-gate-counts]
+    """q(beta_0) given q(z) and q(omega_0 | z).  [eq-gate-S, eq-gate-mu]
 
     X (N,d) unpadded, gamma (N,K), xi0 (N,K-1)
     -> beta0_mu (K-1,D), beta0_S (K-1,D,D) covariances, D = d+1

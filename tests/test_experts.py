@@ -215,7 +215,7 @@ def test_evidence_integrates_to_one():
 
 
 @pytest.mark.parametrize("change, words", [
-    ({"x1": np.zeros((4, 2))}, "targets: expected one row for each of the 5"),
+    ({"x1": np.zeros((4, 2))}, "targets: expected 5 rows"),
     ({"x1": np.zeros(5)}, "targets: expected a"),
     ({"x1": np.full((5, 2), np.nan)}, "targets: expected finite"),
     ({"X": np.full((5, 2), np.inf)}, "X: expected finite"),
