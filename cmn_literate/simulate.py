@@ -10,7 +10,7 @@ __all__ = ["pad", "check_X", "check_y", "check_count", "Priors", "Theta", "sampl
 
 
 # book/ingredients/simulate.ipynb, cell simulate-04
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -90,6 +90,7 @@ class Priors:
     sigma1 > 0  standard deviation of each output coefficient
 
     ValueError, naming the field, unless all five are positive and finite.
+    A Priors is immutable; calling it makes a changed copy: priors(sigma0=1.0).
     """
     v0: float = 10.0
     a0: float = 2.0
@@ -102,6 +103,9 @@ class Priors:
             if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < np.inf:
                 raise ValueError(f"{name}: expected a positive finite number, got {value!r}")
             object.__setattr__(self, name, float(value))
+
+    def __call__(self, **changes):
+        return replace(self, **changes)
 
 
 # book/ingredients/simulate.ipynb, cell simulate-20
