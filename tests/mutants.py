@@ -29,7 +29,7 @@ NOT_A_FAULT = ("SyntaxError", "NameError", "ImportError", "ModuleNotFoundError",
 
 
 class Mutant(NamedTuple):
-    """One fault.  `old` occurs once in cmn_literate/<module>.py; `tests`: what to run if the chapter does not notice."""
+    """One fault.  `old` occurs once in cmn_literate/<module>.py, however it is broken into lines; `tests`: who else may notice."""
     id: str
     module: str
     old: str
@@ -55,9 +55,19 @@ def chapters():
     return out
 
 
+def plant(mutant, text):
+    """(text with the fault, how often the place was found): white space and line breaks do not matter in the search."""
+    pieces = re.findall(r"\w+|[^\w\s]", mutant.old)
+    pattern = re.escape(pieces[0])
+    for left, right in zip(pieces, pieces[1:]):
+        both_words = left[-1].isidentifier() and (right[0].isalnum() or right[0] == "_")
+        pattern += (r"\s+" if both_words else r"\s*") + re.escape(right)
+    return re.subn(pattern, lambda match: mutant.new, text)
+
+
 def occurrences(mutant):
     module = ROOT / "cmn_literate" / f"{mutant.module}.py"
-    return module.read_text().count(mutant.old) if module.exists() else 0
+    return plant(mutant, module.read_text())[1] if module.exists() else 0
 
 
 def script_of(notebook, mutant=None):
@@ -67,9 +77,9 @@ def script_of(notebook, mutant=None):
         if cell.cell_type != "code" or re.match(r"#\| (show|solution)\b", cell.source):
             continue
         source = cell.source
-        if mutant and source.startswith("#| export") and mutant.old in source:
-            planted += source.count(mutant.old)
-            source = source.replace(mutant.old, mutant.new)
+        if mutant and source.startswith("#| export"):
+            source, count = plant(mutant, source)
+            planted += count
         starts.append((len(lines) + 1, f"{notebook.stem}-{index + 1:02d}"))
         lines += [*source.splitlines(), ""]
     if mutant and planted != 1:
@@ -135,7 +145,7 @@ def try_mutant(mutant, owner):
         folder = Path(name).resolve()
         sandbox(folder)
         module = folder / "cmn_literate" / f"{mutant.module}.py"
-        module.write_text(module.read_text().replace(mutant.old, mutant.new))
+        module.write_text(plant(mutant, module.read_text())[0])
         try:
             compile(module.read_text(), str(module), "exec")
             killed_by, output = run_chapter(owner[mutant.module], folder, mutant)
@@ -189,8 +199,8 @@ def summary(outcomes):
 
 
 # ---- the faults -------------------------------------------------------------------------------------------------------
-STICK, UPDATES, BOUND, FIT, VALUES = (("test_stick_pg_expfam.py",), ("test_updates.py",), ("test_elbo.py",), ("test_fit.py",),
-                                      ("test_right_values.py",))
+STICK, UPDATES, BOUND, FIT, VALUES, PREDICT, CLASSIFIER = ((f"test_{name}.py",) for name in
+                                               ("stick_pg_expfam", "updates", "elbo", "fit", "right_values", "predict", "classifier"))
 
 MUTANTS = [
     # stick_breaking
@@ -249,8 +259,8 @@ MUTANTS = [
     Mutant("prediction-plug-in", "multinomial_regression", "stick_log_means(Xt @ fit.mu.T, variance, digits)", "stick_log_means(Xt @ fit.mu.T, 0 * variance, digits)"),
     # gate
     Mutant("gate-tilt-mean", "gate", "return np.sqrt(gate_logits(X, beta0_mu, beta0_S)[1])", "return np.abs(gate_logits(X, beta0_mu, beta0_S)[0])", UPDATES),
-    Mutant("gate-pass-sign", "gate", "stick_log_bound(*one_coin, 1.0, -0.5)", "stick_log_bound(*one_coin, 1.0, 0.5)", BOUND),
-    Mutant("gate-last-stick-counted", "gate", "np.cumsum(passed, -1)], -1) + np.concatenate([stop, none], -1)", "np.cumsum(passed, -1)], -1) + np.concatenate([stop, stop[:, -1:]], -1)", BOUND),
+    Mutant("gate-pass-sign", "gate", "passed = stick_log_bound(*coin, 1.0, -0.5)", "passed = stick_log_bound(*coin, 1.0, 0.5)", BOUND),
+    Mutant("gate-last-stick-counted", "gate", "reach + np.concatenate([stop, none], -1)", "reach + np.concatenate([stop, stop[:, -1:]], -1)", BOUND),
     Mutant("gate-no-reach", "gate", "np.cumsum(passed, -1)", "passed", BOUND),
     Mutant("gate-omega-for-all", "gate", "b * pg_mean(1.0, xi0)", "pg_mean(1.0, xi0)", UPDATES),
     Mutant("gate-stale-tilt", "gate", "b * pg_mean(1.0, xi0)", "b * 0.25", UPDATES),
@@ -269,23 +279,23 @@ MUTANTS = [
     Mutant("evidence-prior-shape", "experts", "gammaln(a) - gammaln(priors.a0) +", "gammaln(a) +", VALUES),
     Mutant("pack-once", "experts", "onp.where(i == j, 1.0, 2.0)", "onp.where(i == j, 1.0, 1.0)", FIT),
     Mutant("features-off-by-one", "experts", "onp.multiply(XtT[i], XtT[:i + 1]", "onp.multiply(XtT[i], XtT[i:i + 1]", UPDATES),
-    Mutant("density-mean-log", "experts", "0.5 * np.sum(gamma_mean_log(a[:, None], b), -1)", "0.5 * np.sum(np.log(a[:, None] / b), -1)", BOUND),
-    Mutant("density-two-pi", "experts", "- 0.5 * h * np.log(2 * np.pi)\n", "- 0.5 * np.log(2 * np.pi)\n", BOUND),
-    Mutant("density-one-row-spread", "experts", "- 0.5 * h * row_quadratic(X, V)", "- 0.5 * row_quadratic(X, V)", BOUND),
-    Mutant("density-scale-for-rate", "experts", "np.sum(a[:, None] / b * spread, -1)", "np.sum(a[:, None] * b * spread, -1)", BOUND),
+    Mutant("density-mean-log", "experts", "log_scale = gamma_mean_log(a[:, None], b) -", "log_scale = np.log(a[:, None] / b) -", BOUND),
+    Mutant("density-two-pi", "experts", "b) - np.log(2 * np.pi)", "b) - 0.5 * np.log(2 * np.pi)", BOUND),
+    Mutant("density-one-row-spread", "experts", "- 0.5 * mu.shape[-1] * row_quadratic(X, V)", "- 0.5 * row_quadratic(X, V)", BOUND),
+    Mutant("density-scale-for-rate", "experts", "log_scale - a[:, None] / b * square", "log_scale - a[:, None] * b * square", BOUND),
     # latents
-    Mutant("scores-without-entropy", "latents", "            + gaussian_entropy(s.Sigma)\n", "", UPDATES),
-    Mutant("logits-forget-spread", "latents", "np.tensordot(padded_second_moment(mu, Sigma),", "np.tensordot(padded_second_moment(mu, 0 * Sigma),", UPDATES),
+    Mutant("scores-without-entropy", "latents", "+ gaussian_entropy(s.Sigma)", "", UPDATES),
+    Mutant("logits-forget-spread", "latents", "moments, B = padded_second_moment(mu, Sigma),", "moments, B = padded_second_moment(mu, 0 * Sigma),", UPDATES),
     Mutant("normaliser-without-top", "latents", "onp.squeeze(top + onp.log(total), axis)", "onp.squeeze(onp.log(total), axis)", FIT),
     Mutant("latent-mean-without-precision", "latents", "eta += prep.tau * mean", "eta += mean", UPDATES),
     Mutant("latent-cross-sign", "latents", "onp.subtract(pull[:, None, :], eta, out=eta)", "onp.add(pull[:, None, :], eta, out=eta)", UPDATES),
     Mutant("latent-moment-without-spread", "latents", "block += Sigma[i, :i + 1]", "block += 0 * Sigma[i, :i + 1]", FIT),
     Mutant("estep-unreached-sticks", "latents", "omega *= b[:, None, :]", "omega *= 1", FIT),
-    Mutant("estep-entropy-half", "latents", "log_det *= 0.5", "log_det *= 1", FIT),
+    Mutant("estep-entropy-half", "latents", "score = 0.5 * log_det", "score = 1.0 * log_det", FIT),
     Mutant("estep-entropy-constant", "latents", ".sum(-1) + h)[:, None]", ".sum(-1))[:, None]", FIT),
-    Mutant("estep-log-two", "latents", "score += prep.beta1_mu[:, h] @ kappa - onp.log(2.0) * b.sum(0)", "score += prep.beta1_mu[:, h] @ kappa", FIT),
+    Mutant("estep-log-two", "latents", "rows.kappa - onp.log(2.0) * b.sum(0)", "rows.kappa", FIT),
     Mutant("estep-shared-tilt-correction", "latents", "score -= 0.5 * onp.einsum(\"jb,jkb->kb\", omega[:, 0], psi2 - xi2)", "score -= 0 * onp.einsum(\"jb,jkb->kb\", omega[:, 0], psi2 - xi2)", FIT),
-    Mutant("estep-one-row-spread", "latents", "(0.5 * h * prep.spread)", "(0.5 * prep.spread)", FIT),
+    Mutant("estep-one-row-spread", "latents", "(0.5 * len(energy) * prep.spread)", "(0.5 * prep.spread)", FIT),
     Mutant("gate-rows-kappa", "latents", "psi *= 0.5", "psi *= 1.0", FIT),
     Mutant("gate-rows-log-two", "latents", "log_cosh += onp.log(2.0)", "log_cosh += 0.0", FIT),
     Mutant("sums-reach-off-by-one", "latents", "onp.cumsum(gamma[::-1], axis=0)[:0:-1]", "onp.cumsum(gamma[::-1], axis=0)[-2::-1]", FIT),
@@ -315,6 +325,31 @@ MUTANTS = [
     Mutant("expand-shift-sign", "cavi", "T[h, :h] = -c / s", "T[h, :h] = c / s", FIT),
     Mutant("expand-bound-stale", "cavi", "after = expand(after, priors)\n                bound -=", "after = expand(after, priors)\n                bound -= 1.1 *", FIT),
     Mutant("tolerance-not-per-row", "cavi", "< tol * len(X)", "< tol", FIT),
+    # predict
+    Mutant("logit-without-spread", "predict", "np.maximum(row_quadratic(X, S), 0.0)", "0 * row_quadratic(X, S)", PREDICT),
+    Mutant("student-scale-for-rate", "predict", "spread[:, :, None] * p.b / p.a[:, None]", "spread[:, :, None] * p.a[:, None] / p.b", PREDICT),
+    Mutant("student-without-noise", "predict", "spread = 1 + np.maximum", "spread = 1e-9 + np.maximum", PREDICT),
+    Mutant("student-dof", "predict", "/ p.a[:, None]), 2 * p.a", "/ p.a[:, None]), p.a", PREDICT),
+    Mutant("stretch-sign", "predict", "np.copysign(t[..., place.reshape(np.shape(z))], z)", "t[..., place.reshape(np.shape(z))]", PREDICT),
+    Mutant("smoothstep-weights", "predict", "w * (1 - s**2)**2", "w * (1 - s**2)", PREDICT),
+    Mutant("auto-too-coarse", "predict", "(1e-9, 3.0, 1025)", "(1e-2, 3.0, 1025)", PREDICT),
+    Mutant("cubature-radius", "predict", "return np.sqrt(h) * np.concatenate", "return h * np.concatenate", PREDICT),
+    Mutant("antithetic-weights", "predict", "np.full(2 * len(z), 0.5 / len(z))", "np.full(2 * len(z), 1 / len(z))", PREDICT),
+    Mutant("twins-whatever-the-noise", "predict", "[p.a[:, None], p.b, p.M", "[p.a[:, None], 0 * p.b, p.M", PREDICT),
+    Mutant("mixture-without-gate", "predict", "logsumexp(gate[:, :, None] + experts, axis=1)", "logsumexp(experts - np.log(experts.shape[1]), axis=1)", PREDICT),
+    Mutant("draws-row-scale", "predict", "noise(p.V, p.M.shape[1]) / np.sqrt(tau)[..., None]", "noise(p.V, p.M.shape[1])", PREDICT),
+    Mutant("point-rate", "predict", "b=a[:, None] / tau", "b=a[:, None] * tau", PREDICT),
+    # classifier
+    Mutant("scale-is-variance", "classifier", "scale = (X - mean).std(axis=0)", "scale = (X - mean).var(axis=0)", CLASSIFIER),
+    Mutant("constant-columns", "classifier", "np.where(flat, 1.0, scale)", "np.where(flat, scale, scale)", CLASSIFIER),
+    Mutant("labels-of-this-fold", "classifier", "codes = np.searchsorted(classes, y)", "codes = np.searchsorted(np.unique(y), y)", CLASSIFIER),
+    Mutant("entropy-without-weights", "classifier", "return -np.sum(np.exp(log_p) * np.where", "return -np.sum(np.where", CLASSIFIER),
+    Mutant("between-is-not-the-rest", "classifier", "Uncertainty(total, within, total - within)", "Uncertainty(total, within, total)", CLASSIFIER),
+    Mutant("offset-sign", "classifier", "p.M[:, :, -1] - slope @ mean", "p.M[:, :, -1] + slope @ mean", CLASSIFIER),
+    Mutant("noise-shape", "classifier", "np.where(p.a > 1, p.a - 1, np.nan)", "np.where(p.a > 1, p.a, np.nan)", CLASSIFIER),
+    Mutant("starts-geometric-mean", "classifier", "return logsumexp(logs, axis=0) - np.log(len(logs))", "return logs.mean(axis=0)", CLASSIFIER),
+    Mutant("worst-elbo", "classifier", "max(fits, key=lambda result: result.elbo[-1])", "min(fits, key=lambda result: result.elbo[-1])", CLASSIFIER),
+    Mutant("holdout-seen-in-training", "classifier", "score(run(rows, i, seed), Z[test])", "score(run(everything, i, seed), Z[test])", CLASSIFIER),
     # datasets
     Mutant("pinwheel-deviations-swapped", "datasets", "[radial_std, tangential_std] + [1.0, 0.0]", "[tangential_std, radial_std] + [1.0, 0.0]"),
     Mutant("pinwheel-straight-arms", "datasets", "angle = 2 * np.pi * y / n_classes + rate * np.exp(r)", "angle = 2 * np.pi * y / n_classes + rate * r"),
@@ -331,12 +366,13 @@ MUTANTS = [
     Mutant("reliability-edge", "metrics", 'c, side="right") - 1', 'c, side="left") - 1'),
     Mutant("ece-unweighted", "metrics", "@ r.count[used] / r.count.sum()", "@ np.ones(used.sum()) / used.sum()"),
     Mutant("ece-signed", "metrics", "np.abs(r.accuracy - r.confidence)[used]", "(r.accuracy - r.confidence)[used]"),
-    Mutant("ece-classwise-sum", "metrics", "return float(np.mean([expected_calibration_error(y == l", "return float(np.sum([expected_calibration_error(y == l"),
+    Mutant("ece-classwise-sum", "metrics", "return float(np.mean(by_class))", "return float(np.sum(by_class))"),
     Mutant("ece-chance-draws", "metrics", "rng.uniform(size=(len(p), 1)) > cut", "rng.uniform(size=(len(p), 1)) < cut"),
 ]
 
 # A fixed sample, one a module, from chapters that run in seconds.
-SAMPLE = ()
+SAMPLE = ("counts-off-by-one-stick", "pg-mean-half", "gaussian-kl-log-sigma", "bound-half", "experts-without-prior", "gate-omega-for-all",
+          "scores-without-entropy", "elbo-latent-entropy-half", "beta1-unweighted", "student-dof")
 
 
 def main(argv=None):
