@@ -58,7 +58,8 @@ def _checked(state, X, y):
         "beta0_mu": (K - 1, D), "beta0_S": (K - 1, D, D),
         "V": (K, D, D), "a": (K,), "b": (K, h),
         "gamma": (N, K), "mu": (N, K, h), "Sigma": (N, K, h, h),
-        "xi1": (N, J) if np.ndim(state.xi1) == 2 else (N, K, J), "xi0": (N, K - 1)}
+        "xi1": (N, J) if np.ndim(state.xi1) == 2 else (N, K, J),
+        "xi0": (N, K - 1)}
     for name, expected in shapes.items():
         got = np.shape(getattr(state, name))
         if got != expected:

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import autograd.numpy as np
 import numpy as onp
 
-from cmn_literate.experts import expert_log_density, outer_features, pack_quadratic
+from cmn_literate.experts import (
+    expert_log_density, outer_features, pack_quadratic)
 from cmn_literate.expfam import (
     gamma_mean_log, gaussian_entropy, padded_second_moment, second_moment,
     spd_inverse_stacked)
@@ -78,12 +79,13 @@ class State(NamedTuple):
     xi0: np.ndarray
 
 
+# book/network/latents.ipynb, cell latents-07
 def parameters_of(state):
     """The eight global factors of a State (or of Parameters).  [eq-cmn-family]"""
     return Parameters(*(getattr(state, name) for name in Parameters._fields))
 
 
-# book/network/latents.ipynb, cell latents-09
+# book/network/latents.ipynb, cell latents-10
 def output_logits(mu, Sigma, beta1_mu, beta1_S):
     """E[psi_1l] and E[psi_1l^2] under q(x1|z=k) q(beta_1).  [eq-output-logits]
 
@@ -95,7 +97,7 @@ def output_logits(mu, Sigma, beta1_mu, beta1_S):
     return psi, np.tensordot(moments, B, axes=((2, 3), (1, 2)))
 
 
-# book/network/latents.ipynb, cell latents-10
+# book/network/latents.ipynb, cell latents-11
 def per_component(xi1):
     """Tilts with an expert axis: (N,K,L-1) stays, (N,L-1) -> (N,1,L-1).
     [eq-output-tilt, eq-output-tilt-shared]"""
@@ -115,7 +117,7 @@ def output_log_bound(y, mu, Sigma, beta1_mu, beta1_S, xi1):
     return stick_log_bound(psi, psi2, per_component(xi1), b, kappa)
 
 
-# book/network/latents.ipynb, cell latents-16
+# book/network/latents.ipynb, cell latents-17
 class Prepared(NamedTuple):
     """Parameters laid out for matrix products over rows.
     [eq-latent-natural, eq-pack-quadratic]   J = L-1
@@ -141,7 +143,7 @@ class Prepared(NamedTuple):
     gate_square: np.ndarray
 
 
-# book/network/latents.ipynb, cell latents-17
+# book/network/latents.ipynb, cell latents-18
 def prepare(parameters):
     """Lay the global factors out for the E-step.  [eq-latent-natural]
 
@@ -162,13 +164,13 @@ def prepare(parameters):
         gate_square=pack_quadratic(second_moment(p.beta0_mu, p.beta0_S)))
 
 
-# book/network/latents.ipynb, cell latents-19
+# book/network/latents.ipynb, cell latents-20
 def _latent_natural(prep, mean, pull, omega):
     """Lambda (h,h,K,B) and eta (h,K,B).  [eq-latent-natural]"""
     h, K, B = mean.shape
     tilted = prep.bend @ omega.reshape(len(omega), -1)
     tilted = tilted.reshape((h * h + h,) + omega.shape[1:])
-    if omega.shape[1] != K:                             # one omega for all experts
+    if omega.shape[1] != K:                            # one omega for all experts
         tilted = onp.repeat(tilted, K, axis=1)
     P, eta = tilted[:h * h].reshape(h, h, K, B), tilted[h * h:]
     onp.subtract(pull[:, None, :], eta, out=eta)
@@ -178,7 +180,7 @@ def _latent_natural(prep, mean, pull, omega):
     return P, eta
 
 
-# book/network/latents.ipynb, cell latents-20
+# book/network/latents.ipynb, cell latents-21
 def latent_moments(prep, mean, pull, omega):
     """q(x1|z=k) of a block of B rows: moments, covariances, log |Sigma|.
     [eq-latent-x, eq-latent-natural]
@@ -203,7 +205,7 @@ def latent_moments(prep, mean, pull, omega):
     return moments, Sigma, -log_det_P.reshape(K, B)
 
 
-# book/network/latents.ipynb, cell latents-22
+# book/network/latents.ipynb, cell latents-23
 class Rows(NamedTuple):
     """A block of B rows, rows last.  [eq-kappa]
 
@@ -221,7 +223,7 @@ def make_rows(X, y, n_classes):
     return Rows(onp.ascontiguousarray(pad(X).T), b, kappa)
 
 
-# book/network/latents.ipynb, cell latents-23
+# book/network/latents.ipynb, cell latents-24
 def latent_update(X, y, parameters, xi1):
     """q(x1|z=k) given q(omega_1), q(beta_1) and q(A, tau).  [eq-latent-x]
 
@@ -240,7 +242,7 @@ def latent_update(X, y, parameters, xi1):
     return rows_first, onp.moveaxis(Sigma, (0, 1, 3), (2, 3, 0)).copy()
 
 
-# book/network/latents.ipynb, cell latents-29
+# book/network/latents.ipynb, cell latents-30
 def output_tilt(mu, Sigma, beta1_mu, beta1_S, gamma=None):
     """xi_1 of q(omega_1): one per expert, or shared if gamma (N,K) is given.
     [eq-output-tilt, eq-output-tilt-shared]
@@ -254,7 +256,7 @@ def output_tilt(mu, Sigma, beta1_mu, beta1_S, gamma=None):
     return onp.sqrt(psi2)
 
 
-# book/network/latents.ipynb, cell latents-38
+# book/network/latents.ipynb, cell latents-39
 def row_scores(state, X, y):
     """s_nk: everything the bound says about row n if expert k made it, nats.
     [eq-row-score]
@@ -269,7 +271,7 @@ def row_scores(state, X, y):
             + gate_log_bound(X, s.beta0_mu, s.beta0_S, s.xi0))
 
 
-# book/network/latents.ipynb, cell latents-39
+# book/network/latents.ipynb, cell latents-40
 def responsibilities(scores, axis=-1):
     """Softmax of the scores over the experts, and its log normaliser.
     [eq-row-gamma, eq-row-max]
@@ -285,13 +287,13 @@ def responsibilities(scores, axis=-1):
     return gamma, onp.squeeze(top + onp.log(total), axis)
 
 
-# book/network/latents.ipynb, cell latents-55
+# book/network/latents.ipynb, cell latents-56
 class Sums(NamedTuple):
-    """What the M-step needs of a block of rows.  [eq-block-sums]  J = L-1, D = d+1
+    """What the M-step needs of a block of rows.  [eq-block-sums]   J = L-1
 
     bound (), n_k (K,)             sum_n ln sum_k e^score;   sum_n gamma
     gram (K,D(D+1)/2)              sum gamma x~0 x~0^T, packed
-    cross (K,h,D), squares (K,h)   sum gamma r x~0^T;   sum gamma (r^2 + Sigma_ii);
+    cross (K,h,D), squares (K,h)   sum gamma r x~0^T;  sum gamma (r^2 + Sigma_ii),
                                    r = mu - M x~0
     output_gram (J,(h+1)(h+2)/2)   sum gamma E[omega_1] E[x~1 x~1^T], packed
     output_linear (J,h+1)          sum kappa_1 gamma E[x~1]
@@ -314,7 +316,7 @@ def add_sums(left, right):
     return Sums(*(a + b for a, b in zip(left, right)))
 
 
-# book/network/latents.ipynb, cell latents-57
+# book/network/latents.ipynb, cell latents-58
 def collect(
     rows, F, omega, gamma, moments, residual, energy, gate_omega, bound
 ):
@@ -339,7 +341,7 @@ def collect(
         (reach * gate_omega) @ F.T, (gamma[:-1] - 0.5 * reach) @ XtT.T)
 
 
-# book/network/latents.ipynb, cell latents-59
+# book/network/latents.ipynb, cell latents-60
 def gate_rows(prep, XtT, F):
     """Gate bound with fresh tilts, and theta(xi_0), of a block.
     [eq-gate-fresh, eq-gate-tilt]
@@ -358,7 +360,7 @@ def gate_rows(prep, XtT, F):
     return bound, omega
 
 
-# book/network/latents.ipynb, cell latents-60
+# book/network/latents.ipynb, cell latents-61
 def _tilt_rows(prep, moments, b, gamma):
     """Fresh q(omega_1): E[psi^2], xi^2, E[omega_1], ln cosh(xi/2), each (J,K,B).
     [eq-output-tilt, eq-output-tilt-shared]"""
@@ -374,14 +376,14 @@ def _tilt_rows(prep, moments, b, gamma):
     return psi2, xi2, omega, log_cosh
 
 
-# book/network/latents.ipynb, cell latents-61
+# book/network/latents.ipynb, cell latents-62
 def _output_rows(prep, rows, pull, mu, psi2, xi2, omega, log_cosh):
     """Output bound with fresh tilts, (K,B).  [eq-output-bound]"""
     h, b = len(mu), rows.b
     score = onp.einsum("ib,ikb->kb", pull, mu)
     score += prep.beta1_mu[:, h] @ rows.kappa - onp.log(2.0) * b.sum(0)
     score -= onp.einsum("jb,jkb->kb", b, log_cosh)
-    if xi2 is not psi2:                              # a shared tilt fits no expert
+    if xi2 is not psi2:                             # a shared tilt fits no expert
         score -= 0.5 * onp.einsum("jb,jkb->kb", omega[:, 0], psi2 - xi2)
     return score
 
@@ -397,7 +399,7 @@ def _expert_rows(prep, F, residual, Sigma, log_det):
     return score, energy
 
 
-# book/network/latents.ipynb, cell latents-63
+# book/network/latents.ipynb, cell latents-64
 def estep(prep, rows, omega, inner=1, gamma=None):
     """E-step of a block: (x, omega1) inner times, omega0, z, and their sums.
     [eq-latent-x, eq-output-tilt, eq-row-gamma, eq-block-sums]
