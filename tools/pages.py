@@ -83,7 +83,8 @@ def api_page(chapters, root):
             continue
         tree = ast.parse((root / PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
         defined = {n.name: n for n in tree.body if isinstance(n, DEFINITIONS)}
-        defined |= {t.id: n for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+        defined |= {t.id: n for n in tree.body if isinstance(n, ast.Assign) for target in n.targets for t in ast.walk(target)
+                    if isinstance(t, ast.Name)}
         origin = {a.name: n.module for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
         link = os.path.relpath(path, "book/appendix")
         out += [f"## `{PACKAGE}.{module}`", "", f"Chapter: [{headline(chapters[path])[0]}]({link})", ""]
