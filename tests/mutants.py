@@ -129,10 +129,10 @@ def run_tests(files, folder):
     here = "import cmn_literate, pathlib, sys; sys.exit(pathlib.Path(cmn_literate.__file__).parent.parent != pathlib.Path.cwd())"
     assert run(["-c", here], folder)[0] == 0, "the copy is not what would be tested"
     code, output = run(["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *(f"tests/{f}" for f in files)], folder)
-    if code in (0, 5):
-        return "", output
-    failed = re.findall(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", output, re.MULTILINE)
-    return (failed[0] if failed else f"pytest exit {code}"), output
+    if code not in (0, 1):                             # no such file, nothing collected, a collection error: nobody has looked
+        raise ValueError(f"pytest ended with {code} on {', '.join(files)}")
+    failed = re.findall(r"^FAILED (?:tests/)?(.+?)(?: - .*)?$", output, re.MULTILINE)
+    return (failed[0] if code else ""), output
 
 
 def try_mutant(mutant, owner):
@@ -167,7 +167,10 @@ def control(mutants, owner, jobs=2):
             start, folder = time.time(), base / re.sub(r"\W", "-", str(task[1]))
             folder.mkdir()
             sandbox(folder)
-            failure, output = run_chapter(owner[task[1]], folder) if task[0] == "chapter" else run_tests([task[1]], folder)
+            try:
+                failure, output = run_chapter(owner[task[1]], folder) if task[0] == "chapter" else run_tests([task[1]], folder)
+            except ValueError as error:
+                failure, output = str(error), ""
             return f"{task[0]} {task[1]}", time.time() - start, failure and f"{failure}\n{output[-2000:]}"
         tasks = [("chapter", m) for m in dict.fromkeys(m.module for m in mutants) if m in owner]
         tasks += [("tests", f) for f in dict.fromkeys(f for m in mutants for f in m.tests)]

@@ -40,6 +40,8 @@ def test_a_harmless_change_survives_and_a_stale_one_is_invalid():
     assert "occurs 0 times" in stale.problem and not stale.killed_by
     twice = try_mutant(harmless._replace(old="np."), owner)
     assert "times in stick_breaking.py" in twice.problem and not twice.killed_by
+    nobody_looks = try_mutant(harmless._replace(tests=("test_that_is_missing.py",)), owner)
+    assert "pytest ended with 4" in nobody_looks.problem and not nobody_looks.killed_by
     broken = try_mutant(harmless._replace(new="axis=-1)[..., :0:-1] + nobody"), owner)
     assert "breaks the module" in broken.problem
 
