@@ -116,7 +116,8 @@ def smoothstep_rule(m):
     half = (1 + s[:m // 2]) / 2
     low = ndtri(half**3 * (10 - 15 * half + 6 * half**2))
     z, w = np.concatenate([low, np.zeros(m % 2), -low[::-1]]), w * (1 - s**2)**2
-    return z, w / w.sum()
+    z.flags.writeable = False                                   # the cache hands out the same arrays again
+    return z, w / w.sum()                                       # the sum is right by itself from m = 3 on
 
 
 def hermite_rule(m):
@@ -134,7 +135,7 @@ def node_counts(sharpness, weight):
 
     sharpness (P,h), weight (P,) of the expert -> (P,h).   At most 1025 points for h = 1, 45 per coordinate beyond.
     """
-    tol, cost, most = (1e-9, 2.5, 1025) if sharpness.shape[1] == 1 else (3e-7, 0.5, 45)
+    tol, cost, most = (1e-9, 3.0, 1025) if sharpness.shape[1] == 1 else (3e-7, 0.5, 45)
     digits = np.log10(np.maximum(weight[:, None] * np.minimum(sharpness, 1) / tol, 1e-300))
     m = np.where(digits > 0, np.maximum((3 + cost * sharpness) * (digits - 1), 3), 1)
     return TIERS[np.searchsorted(TIERS, np.minimum(m, most))]
