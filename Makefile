@@ -65,6 +65,9 @@ notebooks: $(READY)     ## tangle and execute every chapter, then write the gene
 bench: $(READY)         ## time per sweep against its floor
 	$(PY) benchmarks/sweep.py
 
+results: $(READY)       ## run again what the chapters quote from results/ (minutes; needs the data)
+	$(PY) tools/results.py
+
 lock:                   ## requirements.txt from requirements.in (needs uv)
 	uv pip compile --universal --python-version 3.11 --no-annotate --no-header requirements.in -o requirements.txt
 	echo "-e ." >> requirements.txt
@@ -72,4 +75,4 @@ lock:                   ## requirements.txt from requirements.in (needs uv)
 clean:                  ## remove what the other targets made, but for .venv
 	rm -rf _build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 
-.PHONY: help book test check lint unit gate html browser test-full package notebooks bench lock clean
+.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results lock clean
