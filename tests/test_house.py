@@ -149,14 +149,14 @@ def test_toc_lists_every_page():
 
 def rows(name):
     file = ROOT / "book" / name
-    return next(iter(tomllib.loads(file.read_text()).values())) if file.exists() else []
+    return next(v for v in tomllib.loads(file.read_text()).values() if isinstance(v, list)) if file.exists() else []
 
 
 @pytest.mark.parametrize("row", rows("paper.toml"), ids=lambda r: r["id"])
 def test_row_of_the_paper_points_at_what_exists(row):
     functions = {f"{CHAPTERS[path].metadata.tangle}.{node.name}" for path, _, node in EXPORTS}
     checked = {label for cell in VERIFY for label in cell.labels}
-    assert row["verdict"] in ("right", "corrected") and row["latex"] and row["labels"]
+    assert row["verdict"] in ("right", "corrected") and row["latex"] and row["labels"] and row["verify"]
     assert [label for label in row["labels"] if label not in LABELS] == []
     assert [f for f in row.get("functions", []) if f not in functions] == []
     assert [label for label in row.get("verify", []) if label not in checked] == []
@@ -165,6 +165,18 @@ def test_row_of_the_paper_points_at_what_exists(row):
 
 def test_ids_of_the_paper_are_unique():
     assert [i for i, n in Counter(row["id"] for row in rows("paper.toml")).items() if n > 1] == []
+
+
+def test_every_display_of_the_paper_has_a_row():
+    lines = [int(row["id"].removeprefix("l. ")) for row in rows("paper.toml")]
+    assert len(lines) == tomllib.loads((ROOT / "book/paper.toml").read_text())["displays"]
+    assert lines == sorted(lines), "not in the order of the paper"
+
+
+@pytest.mark.parametrize("row", rows("paper.toml"), ids=lambda r: r["id"])
+def test_errata_of_the_paper_are_in_the_chapter(row):
+    chapter = "\n".join(c.source for c in CHAPTERS["book/practice/errata.ipynb"].cells if c.cell_type == "markdown")
+    assert [e for e in row.get("errata", []) if not re.search(rf"^(### {e} |\| {e} \|)", chapter, re.MULTILINE)] == []
 
 
 def test_symbols_are_those_of_the_code():

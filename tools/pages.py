@@ -109,24 +109,40 @@ def table(head, rows):
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]) + "\n"
 
 
+def anchors(chapters, path):
+    """{erratum: link target} of a chapter's headings that begin with an id, such as 'E12a One omega or many'."""
+    headings = [line[4:] for cell in chapters[path].cells if cell.cell_type == "markdown"
+                for line in cell.source.splitlines() if re.match(r"### [EN]\d+[a-z]? ", line)]
+    return {h.split()[0]: re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
 def paper_page(rows, chapters, root):
     """Where each display equation of the paper is derived, implemented and checked."""
-    source = module_sources(chapters, root)
+    source, home = module_sources(chapters, root), {label: path for label, path in equations(chapters)}
     link = lambda path: os.path.relpath(path, "book/appendix")
+    title = lambda path: headline(chapters[path])[0].partition(":")[0]
     checks = {label: cell for cell in reversed(marked(chapters, "verify")) for label in cell.labels}
+    errata = "book/practice/errata.ipynb"
+    place = anchors(chapters, errata) if errata in chapters else {}
     out = []
     for row in rows:
-        derived = ", ".join(f"{{eq}}`{label}`" for label in row.get("labels", []))
-        code = ", ".join(f"[`{name}`]({link(source[name.split('.')[0]])})" for name in row.get("functions", []))
-        checked = ", ".join(f"[{checks[v].name}]({link(checks[v].path)})" for v in dict.fromkeys(row.get("verify", [])))
-        verdict = row["verdict"] + "".join(f", {e}" for e in row.get("errata", []))
-        out.append([f"{row['id']}<br>{row['where']}", maths(row["latex"]), derived, code, checked,
-                    f"**{verdict}**. {row.get('note', '')}".strip()])
+        derived = [f"[{title(path)}]({link(path)}) " + " ".join(f"{{eq}}`{label}`" for label in row["labels"] if home[label] == path)
+                   for path in dict.fromkeys(home[label] for label in row["labels"])]
+        code = [f"[`{name}`]({link(source[name.split('.')[0]])})" for name in row.get("functions", [])]
+        cells = dict.fromkeys((checks[v].name, checks[v].path) for v in row.get("verify", []))
+        checked = [f"[{name}]({link(path)})" for name, path in cells]
+        ids = [f"[{e}]({link(errata)}{'#' * (e in place)}{place.get(e, '')})" for e in row.get("errata", [])]
+        said = f"**{row['verdict']}**{': ' * bool(ids)}{', '.join(ids)}. {row.get('note', '')}".strip()
+        out.append(["<br>".join(filter(None, [row["id"], row["where"], f"`{row['name']}`" if row.get("name") else ""])),
+                    f"{row['title']}<br>{maths(row['latex'])}<br>{said}",
+                    "<br>".join(filter(None, ["; ".join(derived), ", ".join(code), ", ".join(checked)]))])
     corrected = sum(row["verdict"] == "corrected" for row in rows)
     return (f"# Paper to book\n\nThe paper {{cite}}`heins2024cavicmn` displays {len(rows)} equations in its main text and in its appendices A and B. "
-            f"This page says where each is derived, which function computes it, and which cell checks it. {len(rows) - corrected} are right as "
-            f"printed; {corrected} are corrected here, each with a demonstration in [the errata](../practice/errata.ipynb).\n\n"
-            + table(["paper", "equation", "derived in", "function", "checked in", "verdict"], out))
+            f"Here is each of them, in the order of the paper. {len(rows) - corrected} are right as printed. {corrected} are corrected, "
+            f"with a demonstration or a line in [the errata]({link(errata)}).\n\n"
+            "The first column gives the line of the LaTeX source, the section, and the paper's own label. The last one gives the chapters and "
+            "equations that derive it, the functions that compute it, and the cells that check it.\n\n"
+            + table(["paper", "equation and verdict", "in this book"], out))
 
 
 def symbol_table(symbols):
@@ -141,7 +157,7 @@ def pages(root=ROOT):
     chapters = read_chapters(root)
     out = {"book/appendix/api.md": NOTE + api_page(chapters, root)}
     if (root / "book/paper.toml").exists():
-        rows = next(iter(tomllib.loads((root / "book/paper.toml").read_text(encoding="utf-8")).values()))
+        rows = tomllib.loads((root / "book/paper.toml").read_text(encoding="utf-8"))["equation"]
         out["book/appendix/paper_to_book.md"] = NOTE + paper_page(rows, chapters, root)
     notation = root / "book/notation.md"
     if (root / "book/symbols.toml").exists() and notation.exists():
