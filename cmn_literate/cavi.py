@@ -205,7 +205,7 @@ def code_experts(X, label, target, n_experts, priors, block_rows=512):
     """q(A, tau) as if x1 were its target, with weights soften(label).
     [eq-expert-update]   X (N,d), label (N,), target (N,h) -> M, V, a, b"""
     M = np.zeros((n_experts, target.shape[1], X.shape[1] + 1))
-    for _ in range(2):                              # second pass: about the first M
+    for _ in range(2):                          # second pass: about the first M
         total = [0.0, 0.0, 0.0, 0.0]
         for s in range(0, len(X), block_rows):
             part = slice(s, s + block_rows)
@@ -220,6 +220,7 @@ def code_experts(X, label, target, n_experts, priors, block_rows=512):
     return factors
 
 
+# book/network/cavi.ipynb, cell cavi-43
 def code_gate(X, label, n_experts, priors, rounds=3, block_rows=512):
     """q(beta_0) after some (omega0, beta0) rounds with responsibilities
     soften(label).  [eq-gate-mu, eq-gate-S]   -> (K-1,D), (K-1,D,D)"""
@@ -237,7 +238,7 @@ def code_gate(X, label, n_experts, priors, rounds=3, block_rows=512):
     return mu, S
 
 
-# book/network/cavi.ipynb, cell cavi-45
+# book/network/cavi.ipynb, cell cavi-46
 def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
                     method="class-code"):
     """Global factors to start from.  [eq-class-code]
@@ -263,7 +264,7 @@ def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
                       *code_experts(X, label, target, K, priors))
 
 
-# book/network/cavi.ipynb, cell cavi-46
+# book/network/cavi.ipynb, cell cavi-47
 def init_state(X, y, n_experts, latent_dim, n_classes, priors, rng,
                method="class-code", shared=False):
     """Complete starting State: init_parameters, then x and omega0 with xi1 = 0 and
@@ -273,7 +274,7 @@ def init_state(X, y, n_experts, latent_dim, n_classes, priors, rng,
     return local_factors(parameters, X, y, shared, rounds=0)
 
 
-# book/network/cavi.ipynb, cell cavi-57
+# book/network/cavi.ipynb, cell cavi-58
 def mstep(sums, parameters, priors):
     """New global factors from summed statistics.
     [eq-beta1, eq-gate-mu, eq-gate-S, eq-expert-sums, eq-mstep-bound]
@@ -293,7 +294,7 @@ def mstep(sums, parameters, priors):
     return Parameters(*beta1, *beta0, *experts), log_normaliser
 
 
-# book/network/cavi.ipynb, cell cavi-59
+# book/network/cavi.ipynb, cell cavi-60
 def expected_log_joint(sums, prep):
     """J: the part of sums.bound that depends on the global factors (nats).
     [eq-joint-sums]   sums Sums of an E-step with prep, Prepared -> float"""
@@ -307,7 +308,7 @@ def expected_log_joint(sums, prep):
     return output + gate + scale - 0.5 * h * np.sum(sums.gram * p.spread)
 
 
-# book/network/cavi.ipynb, cell cavi-61
+# book/network/cavi.ipynb, cell cavi-62
 def block_size(n_rows, D, K, h, J, budget=1 << 19):
     """Rows per block so that its working set, about 8 * budget bytes, stays in the
     cache.  [eq-block-sums]   At least 16."""
@@ -322,7 +323,7 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False):
        shared: list of (Rows, omega (J,1,B), gamma (K,B))
     omega = E[omega_1] starts at b/4, which is xi1 = 0; gamma at 1/K.
     """
-    np.empty(1 << 21)               # freed untouched: glibc now keeps scratch memory
+    np.empty(1 << 19)           # freed untouched: glibc now keeps scratch memory
     K, J = n_experts, n_classes - 1
     size = block_size(len(X), X.shape[1] + 1, K, latent_dim, J)
     blocks = []
@@ -334,7 +335,7 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False):
     return blocks
 
 
-# book/network/cavi.ipynb, cell cavi-62
+# book/network/cavi.ipynb, cell cavi-63
 def block_sweep(blocks, parameters, priors, inner=1):
     """One canonical sweep over blocks.  [eq-sweep, eq-mstep-bound]
 
@@ -351,7 +352,7 @@ def block_sweep(blocks, parameters, priors, inner=1):
     return after, total.bound - expected_log_joint(total, prep) + log_normaliser
 
 
-# book/network/cavi.ipynb, cell cavi-66
+# book/network/cavi.ipynb, cell cavi-67
 def expand(parameters, priors):
     """Best rescaling and shift of the latent axes, x1_i -> s_i x1_i + c_i.
     [eq-expand-map, eq-expand-scale, eq-expand-shift]
@@ -378,7 +379,7 @@ def expand(parameters, priors):
     return p._replace(beta1_mu=beta1_mu, beta1_S=beta1_S, M=M, b=b)
 
 
-# book/network/cavi.ipynb, cell cavi-70
+# book/network/cavi.ipynb, cell cavi-71
 @dataclass(frozen=True)
 class Fit:
     """Result of fit.  [eq-stop]
@@ -406,7 +407,7 @@ class Fit:
         return local_factors(self.parameters, X, y, self.shared, rounds, tol)
 
 
-# book/network/cavi.ipynb, cell cavi-72
+# book/network/cavi.ipynb, cell cavi-73
 def _check_problem(X, y, n_experts, latent_dim, n_classes):
     """Arguments that describe the model, checked.   -> X, y, (K, h, L)"""
     X = check_X(X)
@@ -442,7 +443,7 @@ def _check_options(priors, rng, init, max_sweeps, tol, inner, omega1):
     check_count(max_sweeps, "max_sweeps")
 
 
-# book/network/cavi.ipynb, cell cavi-73
+# book/network/cavi.ipynb, cell cavi-74
 def _check_start(start, X, y, sizes, priors, shared):
     """start must be a Fit of the same model to the same rows."""
     if not isinstance(start, Fit):
@@ -463,7 +464,19 @@ def _check_start(start, X, y, sizes, priors, shared):
         raise ValueError("start: expected a fit of these rows, got other rows")
 
 
-# book/network/cavi.ipynb, cell cavi-75
+# book/network/cavi.ipynb, cell cavi-76
+def _begin(X, y, sizes, priors, rng, init, shared, start):
+    """(Parameters, blocks, sweeps done, converged) to go on from, and trace."""
+    if start is None:
+        rng = np.random.default_rng(rng)
+        parameters = init_parameters(X, y, *sizes, priors, rng, init)
+        return (parameters, make_blocks(X, y, *sizes, shared), 0, False), []
+    _check_start(start, X, y, sizes, priors, shared)
+    run = start.parameters, start.resume, start.n_sweeps, start.converged
+    return run, list(start.elbo)
+
+
+# book/network/cavi.ipynb, cell cavi-77
 def fit(X, y, n_experts=10, latent_dim=None, n_classes=None, priors=Priors(),
         rng=0, init="class-code", max_sweeps=500, tol=1e-6, inner=1,
         omega1="per-component", accelerate=False, start=None, callback=None):
@@ -485,14 +498,7 @@ def fit(X, y, n_experts=10, latent_dim=None, n_classes=None, priors=Priors(),
     _check_options(priors, rng, init, max_sweeps, tol, inner, omega1)
     X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
     shared = omega1 == "shared"
-    if start is None:
-        rng = np.random.default_rng(rng)
-        parameters = init_parameters(X, y, *sizes, priors, rng, init)
-        trace, run = [], (parameters, make_blocks(X, y, *sizes, shared), 0, False)
-    else:
-        _check_start(start, X, y, sizes, priors, shared)
-        run = start.parameters, start.resume, start.n_sweeps, start.converged
-        trace = list(start.elbo)
+    run, trace = _begin(X, y, sizes, priors, rng, init, shared, start)
     try:
         for _ in range(run[2], max_sweeps):
             blocks = list(run[1])

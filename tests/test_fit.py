@@ -1,4 +1,6 @@
 """fit, which works block by block from sums, against explicit sweeps of the seven updates; starts, stopping, bad input."""
+import dataclasses
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -195,14 +197,105 @@ def test_prior_start_is_the_saddle():
     assert elbo(kicked, X, y, paper) > elbo(state, X, y, paper) + 10
 
 
+def assert_same_bits(one, two):
+    assert np.array_equal(one.elbo, two.elbo) and one.n_sweeps == two.n_sweeps and one.converged == two.converged
+    for field in Parameters._fields:
+        assert np.array_equal(getattr(one.parameters, field), getattr(two.parameters, field)), field
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
 @pytest.mark.parametrize("omega1", OMEGA1)
-def test_a_fit_goes_on_where_it_stopped(omega1):
+def test_a_fit_goes_on_where_it_stopped(omega1, accelerate, monkeypatch):
+    monkeypatch.setattr(cavi, "block_size", lambda *args, **kwargs: 16)
     X, y = data(SIZES[0])
-    args = dict(n_experts=3, priors=PRIORS, tol=-np.inf, omega1=omega1)
+    args = dict(n_experts=3, priors=PRIORS, tol=-np.inf, omega1=omega1, accelerate=accelerate)
     whole = fit(X, y, max_sweeps=8, **args)
     half = fit(X, y, max_sweeps=4, **args)
-    assert_allclose(fit(X, y, max_sweeps=8, start=half, **args).elbo, whole.elbo, rtol=1e-13)
-    assert len(half.elbo) == 4                                   # the earlier result is not changed
+    for _ in range(2):                                           # the earlier result is not used up
+        assert_same_bits(fit(X, y, max_sweeps=8, start=half, **args), whole)
+    assert half.n_sweeps == len(half.elbo) == 4
+    assert_same_bits(fit(X, y, max_sweeps=4, start=half, **args), half)
+
+
+@pytest.mark.parametrize("omega1", OMEGA1)
+@pytest.mark.parametrize("call", [1, 2, 3, 4, 8, 9])
+def test_interrupt_in_a_sweep_leaves_no_trace(call, omega1, monkeypatch):
+    """Ctrl-C during the E-step of any of the three blocks: what comes back is the last whole sweep, and going on is exact."""
+    monkeypatch.setattr(cavi, "block_size", lambda *args, **kwargs: 16)
+    X, y = data(SIZES[0])
+    args = dict(n_experts=3, priors=PRIORS, tol=-np.inf, omega1=omega1)
+    whole, calls = fit(X, y, max_sweeps=6, **args), []
+
+    def interrupted(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return estep(*args, **kwargs)
+
+    with monkeypatch.context() as patch, pytest.warns(UserWarning, match="interrupted"):
+        patch.setattr(cavi, "estep", interrupted)
+        cut = fit(X, y, max_sweeps=6, **args)
+    assert cut.n_sweeps == (call - 1) // 3 == len(cut.elbo) and not cut.converged
+    assert_same_bits(fit(X, y, max_sweeps=6, start=cut, **args), whole)
+
+
+def test_interrupt_in_a_callback_keeps_that_sweep():
+    X, y = data(SIZES[0])
+    seen = []
+
+    def callback(n_sweeps, elbo):
+        seen.append((n_sweeps, elbo))
+        if n_sweeps == 3:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="after 3 whole sweeps"):
+        cut = fit(X, y, n_experts=3, priors=PRIORS, tol=-np.inf, callback=callback)
+    assert seen == list(zip((1, 2, 3), cut.elbo))
+
+
+def test_memory_beyond_inputs_and_tilts_does_not_grow(monkeypatch):
+    """Numbers per further row: the tilts twice, inputs and tosses, not the K h (h + 1) of mu and Sigma."""
+    monkeypatch.setattr(cavi, "block_size", lambda *args, **kwargs: 200)
+    d, K, L, h, peak = 3, 12, 5, 4, {}
+    for N in (2000, 6000):
+        X, y = data((N, d, K, L, h))
+        tracemalloc.start()
+        fit(X, y, n_experts=K, n_classes=L, max_sweeps=3)
+        peak[N] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    per_row = (peak[6000] - peak[2000]) / 8 / 4000
+    assert per_row < 2 * K * (L - 1) + (d + 1) + 2 * (L - 1) + 30 < K * h * (h + 1)
+
+
+@pytest.mark.parametrize("omega1", OMEGA1)
+@pytest.mark.parametrize("what", ["one row", "fewer rows than experts", "duplicated rows", "one point", "constant column",
+                                  "huge units", "tiny units", "many experts, d = 1"])
+def test_odd_data_fit_and_climb(what, omega1):
+    X, y = data((24, 2, 3, 3, 2), seed=4)
+    K = 3
+    if what == "one row":
+        X, y = X[:1], y[:1]
+    elif what == "fewer rows than experts":
+        X, y, K = X[:4], y[:4], 7
+    elif what == "duplicated rows":
+        X, y = np.repeat(X[:3], 8, axis=0), np.repeat(y[:3], 8)
+    elif what == "one point":
+        X = np.repeat(X[:1], 24, axis=0)
+    elif what == "constant column":
+        X = np.column_stack([X, np.full(24, 7.0)])
+    elif what in ("huge units", "tiny units"):
+        X = X * (1e6 if what == "huge units" else 1e-6)
+    else:
+        X, K = X[:, :1], 20
+    for init in ("class-code", "random"):
+        if what == "huge units" and init == "random":
+            continue                                             # means of size 3 times inputs of size 1e6: no sensible start
+        result = fit(X, y, n_experts=K, n_classes=3, rng=1, init=init, max_sweeps=40, tol=-np.inf, omega1=omega1)
+        assert result.n_sweeps == 40 and np.isfinite(result.elbo).all() and result.elbo[-1] <= 0
+        assert np.all(np.diff(result.elbo) >= -1e-9 * np.abs(result.elbo[:-1]))
+        for field in Parameters._fields:
+            assert np.isfinite(getattr(result.parameters, field)).all()
+        assert np.isfinite(elbo(result.state(X, y), X, y, Priors()))
 
 
 def test_states_are_complete_and_valid():
@@ -265,9 +358,43 @@ def test_one_class_missing_from_the_rows():
     (dict(y=-np.ones(20, int)), "y"), (dict(y=np.full(20, 0.5)), "y"), (dict(y=np.full(20, 7), n_classes=3), "y"),
     (dict(y=np.array(["0"] * 20)), "y"), (dict(n_experts=0), "n_experts"), (dict(n_experts=2.5), "n_experts"), (dict(latent_dim=0), "latent_dim"),
     (dict(n_classes=1), "n_classes"), (dict(inner=0), "inner"), (dict(max_sweeps=0), "max_sweeps"), (dict(init="warm"), "class-code"),
-    (dict(omega1="both"), "omega1")], ids=lambda v: "" if isinstance(v, str) else ",".join(v))
+    (dict(omega1="both"), "omega1"), (dict(init=None), "init"), (dict(tol="small"), "tol"), (dict(tol=np.nan), "tol"), (dict(tol=None), "tol"),
+    (dict(tol=True), "tol"), (dict(max_sweeps=2.0), "max_sweeps"), (dict(rng="seed"), "rng"), (dict(rng=-1), "rng"), (dict(rng=None), "rng"),
+    (dict(rng=1.5), "rng"), (dict(rng=np.random.RandomState(0)), "rng"), (dict(priors=None), "priors"), (dict(X=np.zeros((0, 2)), y=np.zeros(0, int)), "X"),
+    (dict(y=np.zeros(20, int)), "two classes"), (dict(start=3), "start")], ids=lambda v: "" if isinstance(v, str) else ",".join(v))
 def test_bad_input_is_named(change, message):
     X, y = data((20, 2, 2, 2, 1))
     with pytest.raises(ValueError, match=message), warnings.catch_warnings():
         warnings.simplefilter("error")
         fit(**{**dict(X=X, y=y, n_experts=2, max_sweeps=2), **change})
+
+
+@pytest.mark.parametrize("change", [
+    "other inputs", "other labels", "fewer rows", "more rows", "other columns", "n_experts", "latent_dim", "n_classes", "omega1", "priors", "stripped"])
+def test_start_from_another_problem_is_refused(change):
+    X, y = data((20, 2, 2, 3, 2))
+    args = dict(n_experts=2, n_classes=3, priors=PRIORS, max_sweeps=2)
+    start = fit(X, y, **args)
+    assert fit(X.copy(), y.copy(), **{**args, "max_sweeps": 3}, start=start).n_sweeps == 3
+    moved = X.copy()
+    moved[-1, 0] += 1e-9
+    X, y = {"other inputs": (moved, y), "other labels": (X, (y + 1) % 3), "fewer rows": (X[:-1], y[:-1]), "more rows": (X[[*range(20), 0]], y[[*range(20), 0]]),
+            "other columns": (X[:, :1], y)}.get(change, (X, y))
+    args |= {"n_experts": dict(n_experts=3), "latent_dim": dict(latent_dim=1), "n_classes": dict(n_classes=4), "omega1": dict(omega1="shared"),
+             "priors": dict(priors=Priors())}.get(change, {})
+    if change == "stripped":
+        start = dataclasses.replace(start, resume=())
+    with pytest.raises(ValueError, match="start"):
+        fit(X, y, **args, start=start)
+
+
+def test_a_converged_fit_stays_or_goes_on():
+    X, y = data(SIZES[0])
+    args = dict(n_experts=3, priors=PRIORS)
+    done = fit(X, y, tol=1e-3, **args)
+    assert done.converged
+    again = fit(X, y, tol=1e-3, start=done, max_sweeps=done.n_sweeps, **args)
+    assert again.converged and again.n_sweeps == done.n_sweeps
+    further = fit(X, y, tol=1e-5, start=done, **args)
+    assert further.converged and further.n_sweeps > done.n_sweeps
+    assert np.array_equal(further.elbo, fit(X, y, tol=1e-5, **args).elbo)
