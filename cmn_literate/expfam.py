@@ -95,10 +95,23 @@ def mng_kl(M, V, a, b, v0, a0, b0):
 
 
 # book/ingredients/blocks.ipynb, cell blocks-37
-def spd_inverse(P):
-    """Inverse and log determinant of symmetric positive definite matrices.  [eq-cholesky]
+def _triangle_inverse(C):
+    """C^-1 of lower triangular C (..., m, m).  [eq-triangle-inverse]"""
+    m = C.shape[-1]
+    if m <= 16:
+        return onp.linalg.inv(C)
+    k, out = m // 2, onp.zeros_like(C)
+    F, H = _triangle_inverse(C[..., :k, :k]), _triangle_inverse(C[..., k:, k:])
+    out[..., :k, :k], out[..., k:, k:] = F, H
+    onp.negative(H @ (C[..., k:, :k] @ F), out=out[..., k:, :k])
+    return out
 
-    P (..., m, m), only the lower triangle is read -> inverse (..., m, m), log |P| (...), float64
+
+def spd_inverse(P):
+    """Inverse and log determinant of positive definite matrices.  [eq-cholesky]
+
+    P (..., m, m) symmetric, only the lower triangle is read
+    -> inverse (..., m, m), log |P| (...), float64
     ValueError if a matrix is not positive definite or not finite.
     """
     P = onp.asarray(P, dtype=float)
@@ -107,10 +120,11 @@ def spd_inverse(P):
         if not onp.isfinite(C).all():                    # LAPACK may let NaN pass
             raise onp.linalg.LinAlgError
     except onp.linalg.LinAlgError:
-        raise ValueError("P: expected symmetric positive definite matrices, got one that is not") from None
-    C_inv = onp.linalg.solve(C, onp.broadcast_to(onp.eye(P.shape[-1]), P.shape))
+        raise ValueError("P: expected symmetric positive definite matrices, "
+                         "got one that is not") from None
+    W = _triangle_inverse(C)
     log_det_P = 2 * onp.log(onp.diagonal(C, axis1=-2, axis2=-1)).sum(axis=-1)
-    return onp.swapaxes(C_inv, -1, -2) @ C_inv, log_det_P
+    return onp.swapaxes(W, -1, -2) @ W, log_det_P
 
 
 # book/ingredients/blocks.ipynb, cell blocks-40
