@@ -1,23 +1,21 @@
 # Tangled from book/practice/classifier.ipynb by tools/tangle.py; edit the notebook, not this file.
 """A classifier you can use
 
-Everything so far fits behind `fit` and `predict_proba`, and stays honest there.
+Everything so far fits behind `fit` and `predict_proba`. The coat is thin: it scales the columns,
+names the labels, starts the ascent and averages. And because nothing was plugged in, it can also
+say *why* it is unsure: the world is noisy here, or it has not seen enough.
 """
 
-__all__ = ["FORMAT", "SCHEMA_VERSION", "Method", "fit_cavi", "METHODS", "as_generator",
-           "encode_labels", "check_numeric_columns", "Uncertainty", "ExpertSummary",
-           "check_options", "column_scale", "progress", "fit_starts", "run_start", "holdout_rows",
-           "entropy", "split_entropy", "summarize_experts", "save_model", "read_model",
-           "load_model", "CMNClassifier"]
+__all__ = ["column_scale", "encode_labels", "average_log_proba", "holdout_rows", "Method",
+           "METHODS", "as_generator", "fit_starts", "Uncertainty", "entropy", "divergence",
+           "mutual_information", "split_entropy", "ExpertSummary", "summarize_experts", "FORMAT",
+           "SCHEMA_VERSION", "save_model", "load_model", "CMNClassifier", "PAPER_RUNS", "evaluate"]
 
 
 # book/practice/classifier.ipynb, cell classifier-02
 import json
 import os
-import tempfile
 import warnings
-import zipfile
-import zlib
 from dataclasses import asdict
 from typing import Callable, NamedTuple
 
@@ -29,43 +27,135 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cmn_literate.cavi import Fit, fit
+from cmn_literate.datasets import SPLITS, load, stratified_split
 from cmn_literate.latents import Parameters
-from cmn_literate.metrics import log_predictive_density
-from cmn_literate.predict import (class_log_probs_by_expert, gate_probs,
-                                  predict_log_proba)
+from cmn_literate.metrics import (accuracy, expected_calibration_error,
+                                  log_predictive_density)
+from cmn_literate.predict import (class_log_probs_by_expert, gate_log_probs,
+                                  gate_probs, point_posterior,
+                                  predict_log_proba, sample_parameters)
 from cmn_literate.simulate import Priors, check_count
 
-FORMAT, SCHEMA_VERSION = "cmn_literate.CMNClassifier", 1
+
+# book/practice/classifier.ipynb, cell classifier-05
+def column_scale(X, standardize=True):
+    """Mean and standard deviation of every column.  [eq-clf-scale]
+
+    X (N, d) -> m (d,), s (d,); s is 1 where a column is constant up to rounding.
+    standardize=False: zeros and ones, which leave X as it is.
+    """
+    d = X.shape[1]
+    if not standardize:
+        return np.zeros(d), np.ones(d)
+    mean = X.mean(axis=0)
+    scale = (X - mean).std(axis=0)
+    flat = scale <= 1e-12 * np.maximum(1e-280, np.abs(mean))
+    return mean, np.where(flat, 1.0, scale)
 
 
-# book/practice/classifier.ipynb, cell classifier-03
+# book/practice/classifier.ipynb, cell classifier-09
+def encode_labels(y, classes=None):
+    """Labels as whole numbers from 0.  [eq-clf-code]   y (N,) -> classes (L,), codes (N,)
+
+    classes: the label set, if y need not hold all of it.  ValueError for labels
+    that do not sort, for fewer than two, or for a label outside classes.
+    """
+    try:
+        found, codes = np.unique(y, return_inverse=True)
+        given = None if classes is None else np.unique(classes)
+    except TypeError as error:
+        raise ValueError("y: expected labels of one kind, which can be sorted "
+                         f"({error})") from None
+    if given is not None:
+        if np.ndim(classes) != 1 or given.dtype.kind == "f" and np.isnan(given).any():
+            raise ValueError(f"classes: expected a list of labels, got {classes!r}")
+        unknown = found[~np.isin(found, given)]
+        if unknown.size:
+            raise ValueError("y: expected labels among "
+                             f"{given.tolist()}, got {unknown.tolist()}")
+        classes = given
+        codes = np.searchsorted(classes, y)
+        found = classes
+    if len(found) < 2:
+        raise ValueError("y: expected at least two classes, got one class: "
+                         f"{found.tolist()}")
+    return found, codes
+
+
+# book/practice/classifier.ipynb, cell classifier-12
+def average_log_proba(logs):
+    """Log of the mean of forecasts.  [eq-clf-average]   logs (R, n, L) -> (n, L) nats"""
+    logs = np.asarray(logs)
+    return logsumexp(logs, axis=0) - np.log(len(logs))
+
+
+# book/practice/classifier.ipynb, cell classifier-15
+def holdout_rows(codes, n_test, rng):
+    """Row numbers to fit and to score, classes in proportion.  [eq-clf-rank]
+
+    codes (N,), 1 <= n_test < N -> (N - n_test,), (n_test,), both sorted
+    """
+    order = rng.permutation(len(codes))
+    rank = np.empty(len(codes))
+    for c in np.unique(codes):
+        mine = order[codes[order] == c]
+        rank[mine] = (np.arange(len(mine)) + 0.5) / len(mine)
+    order = np.argsort(rank, kind="stable")
+    return np.sort(order[:-n_test]), np.sort(order[-n_test:])
+
+
+# book/practice/classifier.ipynb, cell classifier-18
 class Method(NamedTuple):
     """One way of learning the network.
 
-    fit                (Z, y, n_classes, estimator, rng, callback) -> result
-                       with .elbo (n_sweeps,), .n_sweeps, .converged
-    predict_log_proba  (result, Z) -> (n, L)
+    fit                (Z, y, n_classes, estimator, rng, callback) -> result, with
+                       .elbo (n_sweeps,), .n_sweeps, .converged; where it has
+                       .parameters (Parameters of q), gate, experts_ and
+                       uncertainty work too
+    predict_log_proba  (result, Z) -> (n, L) nats
+    pack, unpack       result -> dict of arrays; (dict, estimator) -> result
     """
     fit: Callable
     predict_log_proba: Callable
+    pack: Callable
+    unpack: Callable
 
 
-def fit_cavi(Z, y, n_classes, estimator, rng, callback):
-    """method="cavi": coordinate ascent on standardised inputs Z.   -> Fit"""
-    e = estimator
+def _fit_cavi(Z, y, n_classes, e, rng, callback):
     return fit(Z, y, n_experts=e.n_experts, latent_dim=e.latent_dim,
                n_classes=n_classes, priors=e.priors, rng=rng, init=e.init,
                max_sweeps=e.max_sweeps, tol=e.tol, inner=e.inner,
                omega1=e.omega1, accelerate=e.accelerate, callback=callback)
 
 
-METHODS = {"cavi": Method(
-    fit_cavi, lambda result, Z: predict_log_proba(result.parameters, Z))}
+# book/practice/classifier.ipynb, cell classifier-19
+def _predict_cavi(result, Z):
+    return predict_log_proba(result.parameters, Z)
 
 
-# book/practice/classifier.ipynb, cell classifier-04
+def _pack_cavi(result):
+    return {**result.parameters._asdict(), "elbo": result.elbo,
+            "converged": np.array(bool(result.converged))}
+
+
+def _unpack_cavi(arrays, e):
+    parameters = Parameters(*(arrays[name] for name in Parameters._fields))
+    elbo = arrays["elbo"]
+    return Fit(parameters=parameters, elbo=elbo, n_sweeps=len(elbo),
+               converged=bool(arrays["converged"]), n_classes=len(e.classes_),
+               priors=e.priors, shared=e.omega1 == "shared")
+
+
+METHODS = {"cavi": Method(_fit_cavi, _predict_cavi, _pack_cavi, _unpack_cavi)}
+
+
+# book/practice/classifier.ipynb, cell classifier-21
 def as_generator(random_state):
-    """numpy Generator from None, an int, a Generator or a RandomState."""
+    """numpy Generator from None, a whole number, a Generator or a RandomState.
+
+    Its children drive the starts over which we average.  [eq-clf-average]
+    ValueError for anything else.
+    """
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31)
     try:
@@ -75,68 +165,284 @@ def as_generator(random_state):
                          f"numpy Generator, got {random_state!r}") from None
 
 
-def encode_labels(y, classes=None):
-    """Labels as 0-based integers.   y (N,) -> classes (L,), codes (N,)
+# book/practice/classifier.ipynb, cell classifier-22
+def _progress(est, label):
+    """Callback for one fit, and what closes it.  verbose=1: on a terminal; 2: always."""
+    if not est.verbose:
+        return None, lambda: None
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise ImportError("verbose needs tqdm: pip install 'cmn_literate[fit]', "
+                          "or set verbose=0") from error
+    bar = tqdm(total=est.max_sweeps, desc=label, unit="sweep", leave=False,
+               disable=None if est.verbose == 1 else False)
 
-    classes fixes the label set and its order-free content; None takes what y
-    holds.  ValueError for fewer than two classes or a label outside classes.
+    def update(n_sweeps, bound):
+        bar.set_postfix_str(f"ELBO {bound:.2f}", refresh=False)
+        bar.update(1)
+
+    return update, bar.close
+
+
+def _run_start(est, Z, codes, i, rng):
+    """One start of the estimator's method; KeyboardInterrupt if it got nowhere."""
+    callback, close = _progress(est, f"start {i + 1} of {est.n_init}")
+    try:
+        n_classes = len(est.classes_)
+        result = METHODS[est.method].fit(Z, codes, n_classes, est, rng, callback)
+    finally:
+        close()
+    if not len(result.elbo):
+        raise KeyboardInterrupt
+    return result
+
+
+def _cut_short(est, result):
+    return not result.converged and result.n_sweeps < est.max_sweeps
+
+
+# book/practice/classifier.ipynb, cell classifier-24
+def fit_starts(est, Z, codes):
+    """The fits that the estimator keeps.  [eq-clf-average, eq-clf-select]
+
+    Z (N, d) scaled inputs, codes (N,) -> list of results: all starts, or one
     """
-    found, codes = np.unique(y, return_inverse=True)
-    if classes is not None:
-        found_in, classes = found, np.unique(classes)
-        unknown = found_in[~np.isin(found_in, classes)]
-        if unknown.size:
-            raise ValueError("y: expected labels among "
-                             f"{classes.tolist()}, got {unknown.tolist()}")
-        codes = np.searchsorted(classes, y)
-        found = classes
-    if len(found) < 2:
-        raise ValueError("y: expected at least two classes, got one class: "
-                         f"{found.tolist()}")
-    return found, codes
+    rngs = as_generator(est.random_state).spawn(est.n_init)
+    everything, fits = np.arange(len(Z)), []
+    run = lambda rows, i, rng: _run_start(est, Z[rows], codes[rows], i, rng)
+    if est.n_init > 1 and est.select == "holdout":
+        i, rng = _best_by_holdout(est, Z, codes, rngs, run)
+        return [run(everything, i, rng)]
+    for i, rng in enumerate(rngs):
+        try:
+            fits.append(run(everything, i, rng))
+        except KeyboardInterrupt:
+            if not fits:
+                raise
+        if _cut_short(est, fits[-1]):
+            break
+    if est.select == "elbo":
+        return [max(fits, key=lambda result: result.elbo[-1])]
+    return fits
 
 
-def check_numeric_columns(X):
-    """ValueError naming the columns of a DataFrame that are not numeric."""
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None or not hasattr(X, "columns"):
-        return
-    bad = [str(name) for name, kind in zip(X.columns, dtypes)
-           if getattr(kind, "kind", "O") not in "biuf"]
-    if bad:
-        raise ValueError(f"X: expected numeric columns, got {', '.join(bad)}")
+def _best_by_holdout(est, Z, codes, rngs, run):
+    """Number and seed of the start with the best log score on held-out rows."""
+    seeds = [int(rng.integers(2**63)) for rng in rngs]
+    n_test = min(max(1, round(est.holdout * len(Z))), len(Z) - 1)
+    rows, test = holdout_rows(codes, n_test, np.random.default_rng(seeds[0]))
+    score, scores = METHODS[est.method].predict_log_proba, []
+    for i, seed in enumerate(seeds):
+        scores.append(log_predictive_density(
+            codes[test], score(run(rows, i, seed), Z[test]), log=True))
+    best = int(np.argmax(scores))
+    return best, seeds[best]
 
 
-# book/practice/classifier.ipynb, cell classifier-05
+# book/practice/classifier.ipynb, cell classifier-26
 class Uncertainty(NamedTuple):
-    """Entropies of a prediction in nats, each (n,).
+    """Entropy of a forecast, split in two ways; nats, each (n,).
 
-    total = within + between: inside the experts, and between them (which
-    expert is in charge).
+    total = within + between        [eq-clf-between]    inside experts, and about
+                                                        which one is in charge
+    total = aleatoric + epistemic   [eq-clf-epistemic]  noise that stays, and doubt
+                                                        that more data would remove
     """
     total: np.ndarray
     within: np.ndarray
     between: np.ndarray
+    aleatoric: np.ndarray
+    epistemic: np.ndarray
 
 
+def entropy(log_p):
+    """H[p] from log p (..., L), in nats.  [eq-clf-entropy]    -> (...)"""
+    return -np.sum(np.exp(log_p) * np.where(np.isfinite(log_p), log_p, 0.0), axis=-1)
+
+
+def divergence(log_q, log_p):
+    """KL[q || p] from logs (..., L), in nats.  [eq-clf-split]    -> (...)"""
+    q = np.exp(log_q)
+    gap = np.subtract(log_q, log_p, out=np.zeros_like(q), where=q > 0)
+    return np.sum(q * gap, axis=-1)
+
+
+# book/practice/classifier.ipynb, cell classifier-30
+def mutual_information(starts, Z, log_p, n_draws, rng):
+    """E_q KL[p(y|x,Theta) || p(y|x)], by draws of Theta.  [eq-clf-epistemic, eq-clf-draws]
+
+    starts: list of Parameters, Z (n, d), log_p (n, L) their averaged forecast,
+    n_draws >= 1 shared evenly by the starts (rounded up) -> (n,) nats
+    """
+    total, each = 0.0, -(-n_draws // len(starts))
+    for parameters in starts:
+        rule = "auto" if parameters.M.shape[1] <= 2 else "cubature"
+        for theta in zip(*sample_parameters(parameters, rng, each)):
+            log_q = predict_log_proba(point_posterior(theta), Z, method=rule)
+            total = total + divergence(log_q, log_p)
+    return total / (each * len(starts))
+
+
+# book/practice/classifier.ipynb, cell classifier-34
+def split_entropy(starts, Z, n_draws=64, random_state=0):
+    """Both splits of the doubt about the averaged forecast.  [eq-clf-between, eq-clf-epistemic]
+
+    starts: list of Parameters, Z (n, d), n_draws of Theta in all, random_state as in
+    as_generator -> Uncertainty.  n_draws=0: aleatoric and epistemic are NaN, no cost.
+    """
+    within, logs, rng = 0.0, [], as_generator(random_state)
+    for parameters in starts:
+        gate = gate_log_probs(parameters, Z)
+        by_expert = class_log_probs_by_expert(parameters, Z, weight=np.exp(gate))
+        inside = np.sum(np.exp(gate) * entropy(by_expert), axis=-1)
+        within = within + inside / len(starts)
+        logs.append(logsumexp(gate[:, :, None] + by_expert, axis=1))
+    log_p = average_log_proba(logs)
+    total = entropy(log_p)
+    if check_count(n_draws, "n_draws", 0):
+        epistemic = mutual_information(starts, Z, log_p, n_draws, rng)
+        epistemic = np.minimum(epistemic, total)
+    else:
+        epistemic = np.full(len(Z), np.nan)
+    return Uncertainty(total, within, total - within, total - epistemic, epistemic)
+
+
+# book/practice/classifier.ipynb, cell classifier-37
 class ExpertSummary(NamedTuple):
-    """What the experts of a fit say, in the units of X.
+    """What the K experts of a fit say, in the units of X.
 
-    weight (K,) expected share of the training rows; slope (K, h, d) and
-    offset (K, h) of E[x_1] as a function of x_0; noise (K, h) sqrt E[1/tau]
+    weight        (K,) share of the training rows                  [eq-clf-weight]
+    slope, offset (K, h, d), (K, h): E[x_1] is slope @ x + offset  [eq-clf-units]
+    noise         (K, h) sqrt(E[1/tau]); NaN where a <= 1          [eq-clf-noise]
+    logit_slope, logit_offset   (K, L-1, d), (K, L-1): the mean logit of each
+                  stick, independent of the latent axes            [eq-clf-logit]
     """
     weight: np.ndarray
     slope: np.ndarray
     offset: np.ndarray
     noise: np.ndarray
+    logit_slope: np.ndarray
+    logit_offset: np.ndarray
 
 
-# book/practice/classifier.ipynb, cell classifier-06
-def check_options(est):
+def summarize_experts(parameters, a0, mean, scale):
+    """Experts in the units of X.  [eq-clf-units, eq-clf-noise, eq-clf-weight, eq-clf-logit]
+
+    a0: shape of the noise prior; mean, scale (d,): from column_scale -> ExpertSummary
+    """
+    p, rows = parameters, parameters.a - a0
+    slope = p.M[:, :, :-1] / scale
+    offset = p.M[:, :, -1] - slope @ mean
+    noise = np.sqrt(p.b / np.where(p.a > 1, p.a - 1, np.nan)[:, None])
+    out, bias = p.beta1_mu[:, :-1], p.beta1_mu[:, -1]
+    return ExpertSummary(rows / max(rows.sum(), 1e-300), slope, offset, noise,
+                         np.einsum("li,kid->kld", out, slope), offset @ out.T + bias)
+
+
+# book/practice/classifier.ipynb, cell classifier-41
+FORMAT, SCHEMA_VERSION = "cmn_literate.CMNClassifier", 1
+
+
+def _header(est):
+    """What is not an array: options, names of columns, kind of labels."""
+    options = {k: v for k, v in est.get_params().items() if k != "classes"}
+    options["priors"] = asdict(est.priors)
+    if not isinstance(est.random_state, (int, np.integer)):
+        options["random_state"] = None
+    features = getattr(est, "feature_names_in_", None)
+    return {"format": FORMAT, "schema": SCHEMA_VERSION, "options": options,
+            "features": None if features is None else [str(f) for f in features],
+            "fixed_classes": est.classes is not None, "starts": len(est.fits_),
+            "object_labels": est.classes_.dtype.kind == "O"}
+
+
+# book/practice/classifier.ipynb, cell classifier-42
+def save_model(est, path):
+    """Write a fitted estimator to one file, atomically.  [eq-clf-kept]
+
+    ValueError for labels that are neither numbers nor strings.
+    """
+    labels = est.classes_
+    if labels.dtype.kind == "O":
+        if not all(isinstance(label, str) for label in labels):
+            raise ValueError("classes_: expected numbers or strings to save, "
+                             f"got {labels.tolist()}")
+        labels = labels.astype(str)
+    header = json.dumps(_header(est), default=lambda number: number.item())
+    arrays = {"header": np.frombuffer(header.encode(), np.uint8),
+              "classes": labels, "mean": est.mean_, "scale": est.scale_}
+    for i, result in enumerate(est.fits_):
+        packed = METHODS[est.method].pack(result)
+        arrays.update({f"{i}.{name}": value for name, value in packed.items()})
+    part = f"{os.fspath(path)}.{os.getpid()}.part"
+    try:
+        with open(part, "wb") as out:
+            np.savez(out, **arrays)
+        os.replace(part, path)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+
+
+# book/practice/classifier.ipynb, cell classifier-43
+def _read_model(path):
+    """Header and arrays of a saved model; ValueError when it is not one."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        header = json.loads(arrays.pop("header").tobytes())
+        if header["format"] != FORMAT:
+            raise ValueError(f"its header says {header['format']!r}")
+        schema = int(header["schema"])
+    except (FileNotFoundError, PermissionError):
+        raise
+    except Exception as error:      # a damaged zip file can raise almost anything
+        raise ValueError(f"{path}: expected a file written by CMNClassifier.save, got "
+                         f"something else or a damaged file ({error})") from None
+    if schema > SCHEMA_VERSION:
+        raise ValueError(f"{path}: schema {schema} is newer than what this version "
+                         f"reads ({SCHEMA_VERSION}): update cmn_literate")
+    return header, arrays
+
+
+def load_model(cls, path):
+    """Estimator of class cls from a file that save_model wrote.  [eq-clf-kept]
+
+    FileNotFoundError; ValueError: a foreign, damaged or newer file.
+    """
+    header, arrays = _read_model(path)
+    try:
+        return _restore(cls, header, arrays)
+    except Exception as error:
+        raise ValueError(f"{path}: a model file with missing or damaged parts "
+                         f"({type(error).__name__}: {error})") from None
+
+
+# book/practice/classifier.ipynb, cell classifier-44
+def _restore(cls, header, arrays):
+    options = {**header["options"], "priors": Priors(**header["options"]["priors"])}
+    est = cls(**options)
+    labels = arrays["classes"]
+    est.classes_ = labels.astype(object) if header["object_labels"] else labels
+    est.classes = est.classes_.tolist() if header["fixed_classes"] else None
+    est.mean_, est.scale_ = arrays["mean"], arrays["scale"]
+    est.n_features_in_ = len(est.mean_)
+    if header["features"] is not None:
+        est.feature_names_in_ = np.array(header["features"], dtype=object)
+    packed = [{name.partition(".")[2]: value for name, value in arrays.items()
+               if name.startswith(f"{i}.")} for i in range(header["starts"])]
+    est.fits_ = [METHODS[est.method].unpack(each, est) for each in packed]
+    est._summarize()
+    return est
+
+
+# book/practice/classifier.ipynb, cell classifier-46
+def _check_options(est):
     """ValueError naming the first argument of the estimator that is off."""
-    for name, least in [("n_experts", 1), ("n_init", 1), ("max_sweeps", 1),
-                        ("inner", 1)]:
-        check_count(getattr(est, name), name, least)
+    for name in ("n_experts", "n_init", "max_sweeps", "inner"):
+        check_count(getattr(est, name), name)
     if est.latent_dim is not None:
         check_count(est.latent_dim, "latent_dim")
     if not isinstance(est.priors, Priors):
@@ -150,195 +456,51 @@ def check_options(est):
                              f"got {getattr(est, name)!r}")
     for name, low, high in [("tol", 0, np.inf), ("holdout", 0, 1)]:
         value = getattr(est, name)
-        if isinstance(value, (str, bool)) or not low < value < high:
+        number = isinstance(value, (int, float, np.number))
+        if not number or isinstance(value, bool) or not low < value < high:
             raise ValueError(f"{name}: expected a number between {low} and "
                              f"{high}, got {value!r}")
 
 
-# book/practice/classifier.ipynb, cell classifier-07
-def column_scale(X, standardize=True):
-    """Mean and standard deviation of every column; 1 for constant columns."""
-    d = X.shape[1]
-    if not standardize:
-        return np.zeros(d), np.ones(d)
-    mean = X.mean(axis=0)
-    scale = (X - mean).std(axis=0)
-    flat = scale <= 1e-12 * np.maximum(1.0, np.abs(mean))
-    return mean, np.where(flat, 1.0, scale)
+def _check_columns(X):
+    """ValueError for text, and naming the columns of a DataFrame that are off."""
+    if isinstance(X, (list, tuple, np.ndarray)) and np.asarray(X).dtype.kind in "US":
+        raise ValueError("X: expected numbers, got text")
+    dtypes = getattr(X, "dtypes", None)
+    if dtypes is None or not hasattr(X, "columns"):
+        return
+    names = [str(name) for name in X.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"X: expected distinct column names, got twice: {twice}")
+    bad = [str(name) for name, kind in zip(X.columns, dtypes)
+           if getattr(kind, "kind", "O") not in "biuf"]
+    if bad:
+        raise ValueError(f"X: expected numeric columns, got {', '.join(bad)}")
 
 
-def progress(est, label):
-    """Callback for one fit, and what closes it; silent unless verbose."""
-    if not est.verbose:
-        return None, lambda: None
-    from tqdm.auto import tqdm
-    bar = tqdm(total=est.max_sweeps, desc=label, disable=None)
-
-    def update(n_sweeps, bound):
-        bar.update(1)
-        bar.set_postfix_str(f"ELBO {bound:.2f}")
-
-    return update, bar.close
-
-
-# book/practice/classifier.ipynb, cell classifier-08
-def fit_starts(est, Z, codes):
-    """Results of the starts that the estimator keeps.   -> list"""
-    rngs = as_generator(est.random_state).spawn(est.n_init)
-    everything = np.arange(len(Z))
-    run = lambda rows, i, rng: run_start(est, Z[rows], codes[rows], i, rng)
-    if est.n_init == 1 or est.select == "average":
-        return [run(everything, i, rng) for i, rng in enumerate(rngs)]
-    if est.select == "elbo":
-        fits = [run(everything, i, rng) for i, rng in enumerate(rngs)]
-        return [max(fits, key=lambda result: result.elbo[-1])]
-    seeds = [int(rng.integers(2**63)) for rng in rngs]
-    n_test = max(1, round(est.holdout * len(Z)))
-    rows, test = holdout_rows(codes, n_test, np.random.default_rng(seeds[0]))
-    score = METHODS[est.method].predict_log_proba
-    scores = [log_predictive_density(
-        codes[test], score(run(rows, i, seed), Z[test]), log=True)
-        for i, seed in enumerate(seeds)]
-    best = int(np.argmax(scores))
-    return [run(everything, best, seeds[best])]
-
-
-def run_start(est, Z, codes, i, rng):
-    """One start of the estimator's method."""
-    callback, close = progress(est, f"start {i + 1} of {est.n_init}")
-    try:
-        return METHODS[est.method].fit(Z, codes, len(est.classes_), est, rng, callback)
-    finally:
-        close()
-
-
-def holdout_rows(codes, n_test, rng):
-    """Row numbers for fitting and for scoring, classes in proportion.   -> two arrays"""
-    order = rng.permutation(len(codes))
-    rank = np.empty(len(codes))
-    for c in np.unique(codes):
-        mine = order[codes[order] == c]
-        rank[mine] = (np.arange(len(mine)) + 0.5) / len(mine)
-    order = np.argsort(rank, kind="stable")
-    return np.sort(order[:-n_test]), np.sort(order[-n_test:])
-
-
-# book/practice/classifier.ipynb, cell classifier-09
-def entropy(log_p):
-    """-sum p ln p over the last axis, in nats, from log p."""
-    return -np.sum(np.exp(log_p) * np.where(np.isfinite(log_p), log_p, 0.0), axis=-1)
-
-
-def split_entropy(est, Z):
-    """Uncertainty of the averaged prediction, split by expert of every start."""
-    within, logs = 0.0, []
-    for result in est.fits_:
-        gate = gate_probs(result.parameters, Z)
-        by_expert = class_log_probs_by_expert(result.parameters, Z)
-        within = within + np.sum(gate * entropy(by_expert), axis=-1) / len(est.fits_)
-        logs.append(logsumexp(by_expert, b=gate[:, :, None], axis=1))
-    total = entropy(logsumexp(logs, axis=0) - np.log(len(logs)))
-    return Uncertainty(total, within, total - within)
-
-
-def summarize_experts(result, mean, scale):
-    """ExpertSummary of a fit in the units of X."""
-    p = result.parameters
-    slope = p.M[:, :, :-1] / scale
-    noise = np.sqrt(p.b / np.where(p.a > 1, p.a - 1, np.nan)[:, None])
-    weight = p.a - result.priors.a0
-    return ExpertSummary(weight / weight.sum(), slope, p.M[:, :, -1] - slope @ mean, noise)
-
-
-# book/practice/classifier.ipynb, cell classifier-10
-def save_model(est, path):
-    """Write a fitted estimator: arrays in .npz, the rest as JSON.  Atomic."""
-    options = {k: v for k, v in est.get_params().items()
-               if k not in ("random_state", "classes")}
-    options["priors"] = asdict(est.priors)
-    header = {"format": FORMAT, "schema": SCHEMA_VERSION, "options": options,
-              "features": [str(f) for f in getattr(est, "feature_names_in_", [])],
-              "n_sweeps": [int(r.n_sweeps) for r in est.fits_],
-              "converged": [bool(r.converged) for r in est.fits_]}
-    labels = est.classes_
-    if labels.dtype.kind == "O":
-        if not all(isinstance(label, str) for label in labels):
-            raise ValueError(f"classes_: expected numbers or strings, got {labels.tolist()}")
-        header["object_labels"], labels = True, labels.astype(str)
-    arrays = {"classes": labels, "mean": est.mean_, "scale": est.scale_,
-              "header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
-    for i, result in enumerate(est.fits_):
-        arrays[f"{i}.elbo"] = result.elbo
-        arrays.update({f"{i}.{k}": v for k, v in result.parameters._asdict().items()})
-    folder = os.path.dirname(os.path.abspath(path))
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as out:
-        try:
-            np.savez(out, **arrays)
-        except BaseException:
-            os.unlink(out.name)
-            raise
-    os.replace(out.name, path)
-
-
-# book/practice/classifier.ipynb, cell classifier-11
-def read_model(path):
-    """Header and arrays of a saved model; ValueError when it is not one."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        header = json.loads(arrays.pop("header").tobytes())
-        if header["format"] != FORMAT:
-            raise ValueError(f"its header says {header['format']!r}")
-    except FileNotFoundError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, OSError,
-            zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path}: expected a file written by CMNClassifier.save, "
-                         f"got something else or a damaged file ({error})") from None
-    if header["schema"] > SCHEMA_VERSION:
-        raise ValueError(f"{path}: schema {header['schema']} is newer than this "
-                         f"version reads ({SCHEMA_VERSION}): update cmn_literate")
-    return header, arrays
-
-
-def load_model(cls, path):
-    """Estimator from a file that save_model wrote."""
-    header, arrays = read_model(path)
-    try:
-        options = dict(header["options"])
-        options["priors"] = Priors(**options["priors"])
-        est = cls(**options)
-        labels = arrays["classes"]
-        est.classes_ = labels.astype(object) if header.get("object_labels") else labels
-        est.mean_, est.scale_ = arrays["mean"], arrays["scale"]
-        est.n_features_in_ = len(est.mean_)
-        if header["features"]:
-            est.feature_names_in_ = np.array(header["features"], dtype=object)
-        est.fits_ = [Fit(Parameters(*(arrays[f"{i}.{name}"] for name in Parameters._fields)),
-                         arrays[f"{i}.elbo"], n, done, len(labels), est.priors,
-                         est.omega1 == "shared")
-                     for i, (n, done) in enumerate(zip(header["n_sweeps"], header["converged"]))]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path}: a model file with missing or damaged parts ({error})") from None
-    est.elbo_ = max(float(result.elbo[-1]) for result in est.fits_)
-    est.n_sweeps_ = max(header["n_sweeps"])
-    est.converged_ = all(header["converged"])
-    return est
-
-
-# book/practice/classifier.ipynb, cell classifier-12
+# book/practice/classifier.ipynb, cell classifier-47
 class CMNClassifier(ClassifierMixin, BaseEstimator):
-    """Conditional mixture network, learned by coordinate ascent.
+    """Conditional mixture network: a probability for every class, by coordinate ascent.
 
-    n_experts K; latent_dim h (None: classes - 1); priors; n_init starts;
-    max_sweeps, tol (bound gain per row and sweep), inner, init, omega1,
-    accelerate: see cavi.fit; standardize: centre and scale every column by the
-    training rows; select: "average" the predictions of all starts, keep the
-    best "elbo", or the best log score on a "holdout" share of the rows;
-    classes: the label set, if y need not hold all of it; random_state; verbose.
+    n_experts     K
+    latent_dim    h; None means number of classes - 1
+    priors        a Priors; they refer to standardised columns
+    n_init        starts; select says what becomes of them: "average" their
+                  predictions, keep the best "elbo", or the best log score on a
+                  "holdout" share of the rows (holdout=0.2), fitted again on all
+    max_sweeps, tol   stop when the bound gains less than tol per row in a sweep
+    inner, init, omega1, accelerate   see cavi.fit.  init="class-code" aims the
+                  latents at a code of the classes, for any latent_dim (cavi.class_code)
+    standardize   measure every column in its standard deviations [eq-clf-scale]
+    random_state  None, whole number, numpy Generator or RandomState
+    verbose       1: a progress bar on a terminal; 2: always (needs tqdm)
+    method        a key of METHODS
+    classes       the label set, if the y given to fit need not hold all of it
 
-    Fitted: classes_, n_features_in_, feature_names_in_, fits_ (one result per
-    kept start), elbo_, n_sweeps_, converged_, mean_, scale_.
+    Fitted: classes_ (sorted), n_features_in_, feature_names_in_ (DataFrames),
+    fits_ (the kept results), elbo_ (largest last bound), n_sweeps_ (most),
+    converged_ (all), mean_ and scale_ (of the columns).
     """
 
     def __init__(self, n_experts=10, latent_dim=None, priors=Priors(), n_init=1,
@@ -365,17 +527,21 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         self.classes = classes
 
     def fit(self, X, y):
-        """Learn from X (N, d) and labels y (N,).   -> self"""
-        check_options(self)
-        check_numeric_columns(X)
+        """Learn from X (N, d) and labels y (N,).   -> self
+
+        ConvergenceWarning when the bound was still rising.  Ctrl-C keeps what was
+        reached.  ValueError names the argument that is off.
+        """
+        _check_options(self)
+        _check_columns(X)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
-        check_classification_targets(y)
         self.classes_, codes = encode_labels(y, self.classes)
+        check_classification_targets(y)
         self.mean_, self.scale_ = column_scale(X, self.standardize)
+        if not np.isfinite(self.scale_).all():
+            raise ValueError("X: expected values whose squares are finite")
         self.fits_ = fit_starts(self, (X - self.mean_) / self.scale_, codes)
-        self.elbo_ = max(float(result.elbo[-1]) for result in self.fits_)
-        self.n_sweeps_ = max(result.n_sweeps for result in self.fits_)
-        self.converged_ = all(bool(result.converged) for result in self.fits_)
+        self._summarize()
         if not self.converged_:
             warnings.warn(
                 f"the bound still gains more than tol={self.tol} per row after "
@@ -383,12 +549,16 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
                 "accelerate=True", ConvergenceWarning, stacklevel=2)
         return self
 
+    def _summarize(self):
+        self.elbo_ = max(float(result.elbo[-1]) for result in self.fits_)
+        self.n_sweeps_ = max(int(result.n_sweeps) for result in self.fits_)
+        self.converged_ = all(bool(result.converged) for result in self.fits_)
+
     def predict_log_proba(self, X):
-        """Log class probabilities (n, L) in nats; all starts averaged."""
+        """Log class probabilities (n, L) in nats; the kept starts averaged."""
         Z = self._inputs(X)
         rule = METHODS[self.method].predict_log_proba
-        logs = np.stack([rule(result, Z) for result in self.fits_])
-        return logsumexp(logs, axis=0) - np.log(len(logs))
+        return average_log_proba([rule(result, Z) for result in self.fits_])
 
     def predict_proba(self, X):
         """Class probabilities (n, L), columns in the order of classes_."""
@@ -400,32 +570,73 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best]
 
     def gate(self, X, start=0):
-        """Probability (n, K) that each expert of one kept start is in charge."""
-        Z = self._inputs(X)
-        return gate_probs(self.fits_[start].parameters, Z)
+        """Probability that each expert of a kept start is in charge.   -> (n, K)"""
+        starts = self._parameters()
+        if not 0 <= start < len(starts):
+            raise ValueError(f"start: expected 0 to {len(starts) - 1}, got {start!r}")
+        return gate_probs(starts[start], self._inputs(X))
 
-    def uncertainty(self, X):
-        """Entropy of the prediction, within and between experts.   -> Uncertainty"""
-        return split_entropy(self, self._inputs(X))
+    def uncertainty(self, X, n_draws=64, random_state=0):
+        """Why the forecast is unsure, for every row.   -> Uncertainty
+
+        n_draws: draws of the parameters for the second split; 0 skips it.
+        """
+        starts = self._parameters()
+        return split_entropy(starts, self._inputs(X), n_draws, random_state)
 
     @property
     def experts_(self):
-        """Expert maps of the first kept start in the units of X."""
+        """Experts of the first kept start in the units of X.   -> ExpertSummary"""
+        first = self._parameters()[0]
+        return summarize_experts(first, self.priors.a0, self.mean_, self.scale_)
+
+    def _parameters(self):
         check_is_fitted(self)
-        return summarize_experts(self.fits_[0], self.mean_, self.scale_)
+        return [result.parameters for result in self.fits_]
 
     def _inputs(self, X):
         check_is_fitted(self)
-        check_numeric_columns(X)
+        _check_columns(X)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return (X - self.mean_) / self.scale_
 
     def save(self, path):
-        """Write the fitted model to one file (.npz with a JSON header)."""
+        """Write the fitted model to one file (.npz with a JSON header, no pickle)."""
         check_is_fitted(self)
         save_model(self, path)
 
     @classmethod
     def load(cls, path):
-        """Read a model that save wrote."""
+        """Read a model that save wrote; it predicts the same bits."""
         return load_model(cls, path)
+
+
+# book/practice/classifier.ipynb, cell classifier-52
+# training rows, test rows, experts
+PAPER_RUNS = {name: (most, n_test, 20) for name, (_, most, n_test) in SPLITS.items()
+              } | {"pinwheels": (400, 500, 10)}
+
+
+def evaluate(name, seed=0, data_home=None, **options):
+    """One run at the paper's setting.  [eq-accuracy, eq-lpd, eq-ece]
+
+    name: a key of PAPER_RUNS; seed of split and start; options of CMNClassifier
+    -> (dict of plain numbers, fitted model, train rows, test rows)
+    """
+    data = load(name, data_home)
+    n_train, n_test, n_experts = PAPER_RUNS[name]
+    train, test = stratified_split(data.y, n_train, n_test,
+                                   np.random.default_rng(seed))
+    model = CMNClassifier(**{"n_experts": n_experts, "random_state": seed,
+                             **options})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)     # reported below
+        model.fit(data.X[train], data.y[train])
+    log_p = model.predict_log_proba(data.X[test])
+    y, p = data.y[test], np.exp(log_p)
+    report = {"data": name, "seed": seed, "n_train": n_train, "n_test": n_test,
+              "accuracy": accuracy(y, p),
+              "lpd": log_predictive_density(y, log_p, log=True),
+              "ece": expected_calibration_error(y, p), "elbo": model.elbo_,
+              "sweeps": model.n_sweeps_, "converged": model.converged_}
+    return report, model, train, test
