@@ -98,12 +98,6 @@ def api_page(chapters, root):
     return "\n".join(out).rstrip() + "\n"
 
 
-def maths(latex):
-    """LaTeX that survives inside a cell of a Markdown table."""
-    latex = " ".join(latex.split()).replace(r"\|", r"\Vert ")
-    return f"${latex.replace('|', chr(92) + 'vert ')}$"
-
-
 def table(head, rows):
     """A Markdown table."""
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]) + "\n"
@@ -116,33 +110,46 @@ def anchors(chapters, path):
     return {h.split()[0]: re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
+def display(latex):
+    """A display with one line for each formula; they are separated by ',\\;'."""
+    return "$$\n\\begin{gathered}\n" + ",\\\\\n".join(" ".join(part.split()) for part in latex.split(r",\;")) + "\n\\end{gathered}\n$$"
+
+
+def paper_entry(row, link, title, source, home, checks):
+    """One display equation of the paper: the formula, and where the book derives, computes and checks it."""
+    paths = dict.fromkeys(home[label] for label in row["labels"])
+    derived = [f"[{title(path)}]({link(path)}) " + ", ".join(f"{{eq}}`{label}`" for label in row["labels"] if home[label] == path)
+               for path in paths]
+    code = [f"[`{name}`]({link(source[name.split('.')[0]])})" for name in row["functions"]]
+    cells = dict.fromkeys((checks[v].name, checks[v].path) for v in row["verify"])
+    lines = [f"Derived in {'; '.join(derived)}.", f"Computed by {', '.join(code)}." if code else "",
+             f"Checked in {', '.join(f'[{name}]({link(path)})' for name, path in cells)}."]
+    name = f", `{row['name']}`" if row.get("name") else ""
+    return [f"**{row['id']}**{name}: {row['title']}", display(row["latex"]), f"{row['verdict'].capitalize()}. {row.get('note', '')}".strip(),
+            " ".join(filter(None, lines))]
+
+
 def paper_page(rows, chapters, root):
     """Where each display equation of the paper is derived, implemented and checked."""
-    source, home = module_sources(chapters, root), {label: path for label, path in equations(chapters)}
-    link = lambda path: os.path.relpath(path, "book/appendix")
-    title = lambda path: headline(chapters[path])[0].partition(":")[0]
-    checks = {label: cell for cell in reversed(marked(chapters, "verify")) for label in cell.labels}
-    errata = "book/practice/errata.ipynb"
+    link, errata = lambda path: os.path.relpath(path, "book/appendix"), "book/practice/errata.ipynb"
+    title = lambda path: headline(chapters[path])[0].partition(":")[0].partition(",")[0]
+    where = {"source": module_sources(chapters, root), "home": dict(equations(chapters)),
+             "checks": {label: cell for cell in reversed(marked(chapters, "verify")) for label in cell.labels}}
     place = anchors(chapters, errata) if errata in chapters else {}
-    out = []
+    overview, entries = [], []
     for row in rows:
-        derived = [f"[{title(path)}]({link(path)}) " + " ".join(f"{{eq}}`{label}`" for label in row["labels"] if home[label] == path)
-                   for path in dict.fromkeys(home[label] for label in row["labels"])]
-        code = [f"[`{name}`]({link(source[name.split('.')[0]])})" for name in row.get("functions", [])]
-        cells = dict.fromkeys((checks[v].name, checks[v].path) for v in row.get("verify", []))
-        checked = [f"[{name}]({link(path)})" for name, path in cells]
         ids = [f"[{e}]({link(errata)}{'#' * (e in place)}{place.get(e, '')})" for e in row.get("errata", [])]
-        said = f"**{row['verdict']}**{': ' * bool(ids)}{', '.join(ids)}. {row.get('note', '')}".strip()
-        out.append(["<br>".join(filter(None, [row["id"], row["where"], f"`{row['name']}`" if row.get("name") else ""])),
-                    f"{row['title']}<br>{maths(row['latex'])}<br>{said}",
-                    "<br>".join(filter(None, ["; ".join(derived), ", ".join(code), ", ".join(checked)]))])
+        overview.append([row["id"].removeprefix("l. "), row["where"], row["title"], f"{row['verdict']} {', '.join(ids)}".strip(),
+                         ", ".join(f"{{eq}}`{label}`" for label in row["labels"])])
+        entries += paper_entry(row, link, title, **where)
     corrected = sum(row["verdict"] == "corrected" for row in rows)
     return (f"# Paper to book\n\nThe paper {{cite}}`heins2024cavicmn` displays {len(rows)} equations in its main text and in its appendices A and B. "
             f"Here is each of them, in the order of the paper. {len(rows) - corrected} are right as printed. {corrected} are corrected, "
             f"with a demonstration or a line in [the errata]({link(errata)}).\n\n"
-            "The first column gives the line of the LaTeX source, the section, and the paper's own label. The last one gives the chapters and "
-            "equations that derive it, the functions that compute it, and the cells that check it.\n\n"
-            + table(["paper", "equation and verdict", "in this book"], out))
+            'The line is that of the LaTeX source on which a display begins. The last column has the equations of this book; '
+            "the formulas, the functions and the checks stand below the table.\n\n"
+            + table(["line", "section", "equation", "verdict", "here"], overview)
+            + "\n## The formulas, one by one\n\nAs the paper prints them, shortened.\n\n" + "\n\n".join(entries) + "\n")
 
 
 def symbol_table(symbols):
