@@ -187,14 +187,15 @@ def latent_moments(prep, mean, pull, omega):
 
     mean (h,K,B) = M_k x~0, pull (h,B) = sum_l kappa_l [mu_1l]_w,
     omega (J,K,B), or (J,1,B) if shared: E[omega_1], 0 where a coin is not tossed
-    -> moments (h(h+1)/2 + h, K, B): lower triangle of E[x1 x1^T], then E[x1];
-       Sigma (h,h,K,B); log |Sigma| (K,B)
+    -> moments ((h+1)(h+2)/2, K, B): lower triangle of E[x~1 x~1^T], row by row,
+       so the last h + 1 are E[x1] and 1; Sigma (h,h,K,B); log |Sigma| (K,B)
     """
     h, K, B = mean.shape
     P, eta = _latent_natural(prep, mean, pull, omega)
     Sigma, log_det_P = spd_inverse_stacked(P.reshape(h, h, K * B))
-    moments = onp.empty((h * (h + 1) // 2 + h, K * B))
-    mu, start = moments[-h:], 0
+    moments = onp.empty(((h + 1) * (h + 2) // 2, K * B))
+    mu, start = moments[-h - 1:-1], 0
+    moments[-1] = 1.0
     onp.einsum("ijn,jn->in", Sigma, eta.reshape(h, K * B), out=mu)
     for i in range(h):
         block = moments[start:start + i + 1]
@@ -238,7 +239,7 @@ def latent_update(X, y, parameters, xi1):
     omega = onp.moveaxis(per_component(pg_mean(1.0, xi1)), (0, 2), (2, 0))
     omega = onp.ascontiguousarray(omega * b[:, None, :])
     moments, Sigma, _ = latent_moments(prep, mean, pull, omega)
-    rows_first = onp.moveaxis(moments[-h:], (0, 2), (2, 0)).copy()
+    rows_first = onp.moveaxis(moments[-h - 1:-1], (0, 2), (2, 0)).copy()
     return rows_first, onp.moveaxis(Sigma, (0, 1, 3), (2, 3, 0)).copy()
 
 
@@ -329,15 +330,14 @@ def collect(
     (XtT, _, kappa), (h, K, B) = rows, residual.shape
     J, weight = len(kappa), gamma * omega
     output_gram = weight.reshape(J, K * B) @ moments.reshape(-1, K * B).T
-    mean1 = onp.einsum("kb,ikb->ib", gamma, moments[-h:])
+    mean1 = onp.einsum("kb,ikb->ib", gamma, moments[-h - 1:])
     reach = onp.cumsum(gamma[::-1], axis=0)[:0:-1]       # P(z >= j), j < K-1
     squares = onp.einsum("kb,ikb->ki", gamma, energy)
     residual *= gamma
     cross = (residual.reshape(h * K, B) @ XtT.T).reshape(h, K, -1)
     return Sums(
         bound, gamma.sum(1), gamma @ F.T, cross.transpose(1, 0, 2), squares,
-        onp.concatenate([output_gram, weight.sum((1, 2))[:, None]], 1),
-        onp.concatenate([kappa @ mean1.T, kappa.sum(1)[:, None]], 1),
+        output_gram, kappa @ mean1.T,
         (reach * gate_omega) @ F.T, (gamma[:-1] - 0.5 * reach) @ XtT.T)
 
 
@@ -362,32 +362,24 @@ def gate_rows(prep, XtT, F):
 
 # book/network/latents.ipynb, cell latents-61
 def _tilt_rows(prep, moments, b, gamma):
-    """Fresh q(omega_1): E[psi^2], xi^2, E[omega_1], ln cosh(xi/2), each (J,K,B).
-    [eq-output-tilt, eq-output-tilt-shared]"""
+    """Fresh E[omega_1], (J,K,B) or shared (J,1,B), and the bound's cost (K,B).
+    [eq-output-tilt, eq-output-tilt-shared, eq-output-bound]"""
     K, B = moments.shape[1:]
-    psi2 = prep.square[:, :-1] @ moments.reshape(-1, K * B)
-    psi2 = psi2.reshape(-1, K, B)
-    psi2 += prep.square[:, -1, None, None]
-    xi2 = psi2
-    if gamma is not None:                                # shared: (J,1,B)
-        xi2 = onp.einsum("kb,jkb->jb", gamma, psi2)[:, None, :]
+    psi2 = (prep.square @ moments.reshape(-1, K * B)).reshape(-1, K, B)
+    if gamma is None:
+        xi = onp.sqrt(onp.maximum(psi2, 0.0, out=psi2), out=psi2)
+        omega, log_cosh = tilt_moments(xi)
+        cost = onp.einsum("jb,jkb->kb", b, log_cosh)
+        omega *= b[:, None, :]
+        return omega, cost
+    xi2 = onp.einsum("kb,jkb->jb", gamma, psi2)[:, None, :]
     omega, log_cosh = tilt_moments(onp.sqrt(onp.maximum(xi2, 0.0)))
-    omega *= b[:, None, :]
-    return psi2, xi2, omega, log_cosh
+    omega *= b[:, None, :]                          # a shared tilt fits no expert
+    cost = 0.5 * onp.einsum("jb,jkb->kb", omega[:, 0], psi2 - xi2)
+    return omega, cost + onp.einsum("jb,jb->b", b, log_cosh[:, 0])
 
 
 # book/network/latents.ipynb, cell latents-62
-def _output_rows(prep, rows, pull, mu, psi2, xi2, omega, log_cosh):
-    """Output bound with fresh tilts, (K,B).  [eq-output-bound]"""
-    h, b = len(mu), rows.b
-    score = onp.einsum("ib,ikb->kb", pull, mu)
-    score += prep.beta1_mu[:, h] @ rows.kappa - onp.log(2.0) * b.sum(0)
-    score -= onp.einsum("jb,jkb->kb", b, log_cosh)
-    if xi2 is not psi2:                             # a shared tilt fits no expert
-        score -= 0.5 * onp.einsum("jb,jkb->kb", omega[:, 0], psi2 - xi2)
-    return score
-
-
 def _expert_rows(prep, F, residual, Sigma, log_det):
     """T + H of a block (K,B), and residual^2 + Sigma_ii (h,K,B).
     [eq-expert-density, eq-gaussian-entropy]"""
@@ -414,13 +406,14 @@ def estep(prep, rows, omega, inner=1, gamma=None):
     pull = prep.beta1_mu[:, :h].T @ kappa
     for _ in range(inner):
         moments, Sigma, log_det = latent_moments(prep, mean, pull, omega)
-        psi2, xi2, omega, log_cosh = _tilt_rows(prep, moments, b, gamma)
+        omega, cost = _tilt_rows(prep, moments, b, gamma)
     gate, gate_omega = gate_rows(prep, XtT, F)
-    residual = onp.subtract(moments[-h:], mean, out=mean)
+    residual = onp.subtract(moments[-h - 1:-1], mean, out=mean)
     score, energy = _expert_rows(prep, F, residual, Sigma, log_det)
     score += gate
-    mu = moments[-h:]
-    score += _output_rows(prep, rows, pull, mu, psi2, xi2, omega, log_cosh)
+    score += onp.einsum("ib,ikb->kb", pull, moments[-h - 1:-1])
+    score += prep.beta1_mu[:, h] @ kappa - onp.log(2.0) * b.sum(0)
+    score -= cost
     gamma, bound = responsibilities(score, axis=0)
     sums = collect(rows, F, omega, gamma, moments, residual, energy, gate_omega,
                    bound.sum())
