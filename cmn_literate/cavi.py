@@ -319,9 +319,10 @@ def block_size(n_rows, D, K, h, J, budget=1 << 19):
 def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False):
     """Cut the rows of a fit into cache-sized blocks.  [eq-block-sums]
 
-    -> list of (Rows, omega (J,K,B), None);
-       shared: list of (Rows, omega (J,1,B), gamma (K,B))
+    -> list of (Rows, omega (J,K,B), None, None);
+       shared: list of (Rows, omega (J,1,B), gamma (K,B), None)
     omega = E[omega_1] starts at b/4, which is xi1 = 0; gamma at 1/K.
+    The last entry is for block_sweep, which notes there how far it has come.
     """
     np.empty(1 << 19)           # freed untouched: glibc now keeps scratch memory
     K, J = n_experts, n_classes - 1
@@ -331,24 +332,38 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False):
         rows = make_rows(X[s:s + size], y[s:s + size], n_classes)
         omega = np.repeat(0.25 * rows.b[:, None, :], 1 if shared else K, axis=1)
         gamma = np.full((K, rows.b.shape[1]), 1.0 / K) if shared else None
-        blocks.append((rows, omega, gamma))
+        blocks.append((rows, omega, gamma, None))
     return blocks
 
 
 # book/network/cavi.ipynb, cell cavi-63
+def _block_sums(blocks, parameters, prep, inner):
+    """Sums of all blocks.  Goes on behind the last block that carries a note
+    (parameters, sums so far) with these very parameters."""
+    notes = [note is not None and note[0] is parameters for *_, note in blocks]
+    first = max((i + 1 for i, mine in enumerate(notes) if mine), default=0)
+    total = blocks[first - 1][3][1] if first else None
+    for i in range(first, len(blocks)):
+        rows, omega, gamma, _ = blocks[i]
+        sums, omega, fresh = estep(prep, rows, omega, inner, gamma)
+        total = sums if total is None else add_sums(total, sums)
+        gamma = None if gamma is None else fresh
+        blocks[i] = rows, omega, gamma, (parameters, total)
+        if i:
+            blocks[i - 1] = *blocks[i - 1][:3], None
+    return total
+
+
 def block_sweep(blocks, parameters, priors, inner=1):
     """One canonical sweep over blocks.  [eq-sweep, eq-mstep-bound]
 
-    Replaces the entries of the list blocks, all together at the end.
+    Renews the list blocks in place.  If it is interrupted, a second call with the
+    same parameters finishes that sweep.
     -> Parameters, bound after the M-step (nats)
     """
-    prep, total, renewed = prepare(parameters), None, []
-    for rows, omega, gamma in blocks:
-        sums, omega, fresh = estep(prep, rows, omega, inner, gamma)
-        renewed.append((rows, omega, None if gamma is None else fresh))
-        total = sums if total is None else add_sums(total, sums)
+    prep = prepare(parameters)
+    total = _block_sums(blocks, parameters, prep, inner)
     after, log_normaliser = mstep(total, parameters, priors)
-    blocks[:] = renewed                     # an interrupt finds all old or all new
     return after, total.bound - expected_log_joint(total, prep) + log_normaliser
 
 
@@ -466,14 +481,13 @@ def _check_start(start, X, y, sizes, priors, shared):
 
 # book/network/cavi.ipynb, cell cavi-76
 def _begin(X, y, sizes, priors, rng, init, shared, start):
-    """(Parameters, blocks, sweeps done, converged) to go on from, and trace."""
+    """Parameters, blocks, trace and converged to go on from."""
     if start is None:
         rng = np.random.default_rng(rng)
         parameters = init_parameters(X, y, *sizes, priors, rng, init)
-        return (parameters, make_blocks(X, y, *sizes, shared), 0, False), []
+        return parameters, make_blocks(X, y, *sizes, shared), [], False
     _check_start(start, X, y, sizes, priors, shared)
-    run = start.parameters, start.resume, start.n_sweeps, start.converged
-    return run, list(start.elbo)
+    return start.parameters, list(start.resume), list(start.elbo), start.converged
 
 
 # book/network/cavi.ipynb, cell cavi-77
@@ -498,24 +512,25 @@ def fit(X, y, n_experts=10, latent_dim=None, n_classes=None, priors=Priors(),
     _check_options(priors, rng, init, max_sweeps, tol, inner, omega1)
     X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
     shared = omega1 == "shared"
-    run, trace = _begin(X, y, sizes, priors, rng, init, shared, start)
+    parameters, blocks, trace, converged = _begin(
+        X, y, sizes, priors, rng, init, shared, start)
+    run = parameters, len(trace), converged
     try:
-        for _ in range(run[2], max_sweeps):
-            blocks = list(run[1])
+        while len(trace) < max_sweeps:
             after, bound = block_sweep(blocks, run[0], priors, inner)
             if accelerate:
                 bound += sum(global_kl(after, priors).values())
                 after = expand(after, priors)
                 bound -= sum(global_kl(after, priors).values())
-            converged = bool(trace) and bound - trace[-1] < tol * len(X)
+            converged = bool(trace and bound - trace[-1] < tol * len(X))
             trace.append(float(bound))
-            run = after, blocks, len(trace), bool(converged)
+            run = after, len(trace), converged
             if callback is not None:
                 callback(len(trace), trace[-1])
             if converged:
                 break
     except KeyboardInterrupt:
-        warnings.warn(f"interrupted: this is the fit after {run[2]} whole sweeps")
-    parameters, blocks, n, converged = run
+        warnings.warn(f"interrupted: this is the fit after {run[1]} whole sweeps")
+    parameters, n, converged = run
     return Fit(parameters, np.array(trace[:n]), n, converged, sizes[2], priors,
                shared, tuple(blocks))
