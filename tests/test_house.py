@@ -179,6 +179,21 @@ def test_errata_of_the_paper_are_in_the_chapter(row):
     assert [e for e in row.get("errata", []) if not re.search(rf"^(### {e} |\| {e} \|)", chapter, re.MULTILINE)] == []
 
 
+def test_every_erratum_of_consequence_is_executed():
+    cells = CHAPTERS["book/practice/errata.ipynb"].cells
+    listed = re.findall(r"^\| \[([EN]\d+[a-z]?)\]\(#[\w-]+\) \|.*\| ([MA]) \|", "\n".join(c.source for c in cells), re.MULTILINE)
+    shown = {}
+    for cell in cells:                                              # the code below each "### E12a ..."
+        if heading := re.findall(r"^### ([EN]\d+[a-z]?) ", cell.source, re.MULTILINE):
+            assert len(heading) == 1
+            here = heading[0]
+            shown[here] = ""
+        elif cell.cell_type == "code" and shown:
+            shown[here] += cell.source
+    assert [erratum for erratum, _ in listed] == list(shown) and len(listed) > 30
+    assert [e for e, code in shown.items() if "assert" not in code or not re.search(rf'"{e}\b', code)] == []
+
+
 def test_symbols_are_those_of_the_code():
     source = "\n".join((ROOT / PACKAGE / f"{m}.py").read_text() for m in MODULES)
     names = {t.string for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type == tokenize.NAME}

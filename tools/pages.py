@@ -125,7 +125,7 @@ def paper_entry(row, link, title, source, home, checks):
     lines = [f"Derived in {'; '.join(derived)}.", f"Computed by {', '.join(code)}." if code else "",
              f"Checked in {', '.join(f'[{name}]({link(path)})' for name, path in cells)}."]
     name = f", `{row['name']}`" if row.get("name") else ""
-    return [f"**{row['id']}**{name}: {row['title']}", display(row["latex"]), f"{row['verdict'].capitalize()}. {row.get('note', '')}".strip(),
+    return [f"**{row['id']}**{name}: {row['title']}", display(row["latex"]), f"{row['verdict'].capitalize()}. {row['note']}".strip(),
             " ".join(filter(None, lines))]
 
 
@@ -136,12 +136,14 @@ def paper_page(rows, chapters, root):
     where = {"source": module_sources(chapters, root), "home": dict(equations(chapters)),
              "checks": {label: cell for cell in reversed(marked(chapters, "verify")) for label in cell.labels}}
     place = anchors(chapters, errata) if errata in chapters else {}
+    erratum = lambda e: f"[{e}]({link(errata)}{'#' * (e in place)}{place.get(e, '')})"
     overview, entries = [], []
     for row in rows:
-        ids = [f"[{e}]({link(errata)}{'#' * (e in place)}{place.get(e, '')})" for e in row.get("errata", [])]
+        ids = [erratum(e) for e in row.get("errata", [])]
         overview.append([row["id"].removeprefix("l. "), row["where"], row["title"], f"{row['verdict']} {', '.join(ids)}".strip(),
                          ", ".join(f"{{eq}}`{label}`" for label in row["labels"])])
-        entries += paper_entry(row, link, title, **where)
+        note = re.sub(r"\b[EN]\d+[a-z]?\b", lambda m: erratum(m[0]), row.get("note", ""))
+        entries += paper_entry(row | {"note": note}, link, title, **where)
     corrected = sum(row["verdict"] == "corrected" for row in rows)
     return (f"# Paper to book\n\nThe paper {{cite}}`heins2024cavicmn` displays {len(rows)} equations in its main text and in its appendices A and B. "
             f"Here is each of them, in the order of the paper. {len(rows) - corrected} are right as printed. {corrected} are corrected, "
