@@ -3,7 +3,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from oracle import predict as oracle, random_state_and_data
+from scipy.special import ndtr
 
+from cmn_literate import predict
 from cmn_literate.cavi import Parameters, State
 from cmn_literate.predict import predict_proba
 
@@ -80,6 +82,22 @@ def test_plug_in_is_the_naive_rule_and_differs():
     got = predict_proba(state, X, method="plug-in")
     assert_allclose(got, expected, rtol=1e-10)
     assert np.abs(got - predict_proba(state, X)).max() > 0.01
+
+
+@pytest.mark.parametrize("h", [1, 3, 6])
+def test_rules_have_the_moments_of_a_standard_normal(h):
+    """Every rule: weights sum to 1, mean 0, unit covariance (sampling rules: nearly, but the Sobol points are centred exactly)."""
+    exact = [predict.cubature_rule(h), predict.grid_rule([predict.hermite_rule(4)] * min(h, 3))]
+    for z, w in exact:
+        assert_allclose([w.sum(), *(w @ z)], [1, *np.zeros(z.shape[1])], atol=1e-13)
+        assert_allclose(np.einsum("q,qi,qj->ij", w, z, z), np.eye(z.shape[1]), atol=1e-12)
+    z, w = predict.sobol_rule(h, 256)
+    assert z.shape == (256, h)
+    assert_allclose(w @ ndtr(z), np.full(h, 0.5), rtol=1e-12)
+    assert_allclose(np.einsum("q,qi,qj->ij", w, z, z), np.eye(h), atol=0.06)
+    z, w = predict.antithetic_rule(h, 4000, np.random.default_rng(0))
+    assert_allclose([w.sum(), *(w @ z)], [1, *np.zeros(h)], atol=1e-12)
+    assert_allclose(np.einsum("q,qi,qj->ij", w, z, z), np.eye(h), atol=0.15)
 
 
 @pytest.mark.parametrize("field", ["M", "V", "a", "b"])
