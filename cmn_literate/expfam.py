@@ -151,52 +151,56 @@ def _inverse_two(P):
 
 
 # book/ingredients/blocks.ipynb, cell blocks-41
-def _ldl_stacked(P):
-    """P = L diag(d) L^T for matrices side by side.  [eq-ldl]
+def _ldl_in_place(A):
+    """P = L diag(d) L^T of matrices side by side, in the memory of P.  [eq-ldl]
 
-    P (m, m, ...) -> d (m, ...), minus L (m, m, ...), set below its diagonal only, -1/d (m, ...)
+    A (m, m, ...) holds P in its lower triangle; afterwards d on the diagonal,
+    minus L below it and u above it   -> -1/d (m, ...)
     """
-    u, minus_L, minus_r = onp.empty_like(P), onp.empty_like(P), onp.empty_like(P[0])
-    for j in range(P.shape[0]):
-        if j == 0:
-            u[0] = P[:, 0]
-        else:
-            known = onp.einsum("ik...,k...->i...", minus_L[j:, :j], u[:j, j])
-            onp.add(P[j:, j], known, out=u[j, j:])
-        onp.divide(-1, u[j, j], out=minus_r[j, ...])
-        onp.multiply(u[j, j + 1:], minus_r[j], out=minus_L[j + 1:, j])
-    return onp.einsum("jj...->j...", u), minus_L, minus_r
+    minus_r = onp.empty_like(A[0])
+    for j in range(A.shape[0]):
+        if j:
+            known = onp.einsum("ik...,k...->i...", A[j:, :j], A[:j, j])
+            A[j:, j] += known
+        onp.divide(-1, A[j, j], out=minus_r[j, ...])
+        A[j, j + 1:] = A[j + 1:, j]
+        A[j + 1:, j] *= minus_r[j]
+    return minus_r
 
 
 def _log_product(d, low):
-    """Sum of log d over the first axis, low <= d; one logarithm if no product can leave the range."""
-    if low > 1e-290 ** (1 / len(d)) and d.max(initial=1.0) < 1e290 ** (1 / len(d)):
-        return onp.log(onp.multiply.reduce(d, axis=0))
+    """Sum of log d over the first axis, low <= d; one log if no product under- or overflows."""
+    product = onp.multiply.reduce(d, axis=0)
+    if low > 1e-290 ** (1 / len(d)) and product.max(initial=1.0) < onp.inf:
+        return onp.log(product)
     return onp.log(d).sum(axis=0)
 
 
 # book/ingredients/blocks.ipynb, cell blocks-42
-def spd_inverse_stacked(P):
-    """Inverse and log determinant of many small positive definite matrices at once.  [eq-inverse-row]
+def spd_inverse_stacked(P, overwrite=False):
+    """Inverse and log determinant of many small positive definite matrices.
+    [eq-inverse-row]
 
-    P (m, m, ...) symmetric, matrices side by side in the trailing axes, lower triangle read
+    P (m, m, ...) symmetric, side by side in the trailing axes, lower triangle read
     -> inverse (m, m, ...), log |P| (...), float64.  Loops over m only.
+    overwrite=True may work in the memory of P, a float64 array.
     ValueError if one of the matrices is not positive definite.
     """
-    P = onp.asarray(P, dtype=float)
-    if P.shape[0] == 1:
-        _smallest_pivot(P)
-        return 1 / P, onp.log(P[0, 0])
-    if P.shape[0] == 2:
-        return _inverse_two(P)
-    with onp.errstate(all="ignore"):                     # the next line reports what went wrong
-        d, minus_L, minus_r = _ldl_stacked(P)
-    low = _smallest_pivot(d)
-    inverse = onp.empty_like(P)
-    onp.negative(minus_r[-1], out=inverse[-1, -1, ...])
-    for i in range(P.shape[0] - 2, -1, -1):
-        row, column = inverse[i, i + 1:], minus_L[i + 1:, i]
-        onp.einsum("jk...,k...->j...", inverse[i + 1:, i + 1:], column, out=row)
-        inverse[i + 1:, i] = row
-        onp.subtract(onp.einsum("k...,k...->...", column, row), minus_r[i], out=inverse[i, i, ...])
-    return inverse, _log_product(d, low)
+    A = P if overwrite else onp.array(P, dtype=float)
+    if A.shape[0] == 1:
+        _smallest_pivot(A)
+        return 1 / A, onp.log(A[0, 0])
+    if A.shape[0] == 2:
+        return _inverse_two(A)
+    with onp.errstate(all="ignore"):                     # reported two lines on
+        minus_r = _ldl_in_place(A)
+        d = onp.einsum("jj...->j...", A)
+        log_det_P = _log_product(d, _smallest_pivot(d))
+    onp.negative(minus_r[-1], out=A[-1, -1, ...])
+    for i in range(A.shape[0] - 2, -1, -1):              # the block below is Z already
+        row, column = A[i, i + 1:], A[i + 1:, i]
+        onp.einsum("jk...,k...->j...", A[i + 1:, i + 1:], column, out=row)
+        corner = onp.einsum("k...,k...->...", column, row)
+        onp.subtract(corner, minus_r[i], out=A[i, i, ...])
+        A[i + 1:, i] = row
+    return A, log_det_P

@@ -192,7 +192,7 @@ def latent_moments(prep, mean, pull, omega):
     """
     h, K, B = mean.shape
     P, eta = _latent_natural(prep, mean, pull, omega)
-    Sigma, log_det_P = spd_inverse_stacked(P.reshape(h, h, K * B))
+    Sigma, log_det_P = spd_inverse_stacked(P.reshape(h, h, K * B), True)
     moments = onp.empty(((h + 1) * (h + 2) // 2, K * B))
     mu, start = moments[-h - 1:-1], 0
     moments[-1] = 1.0
@@ -331,7 +331,7 @@ def collect(
     J, weight = len(kappa), gamma * omega
     output_gram = weight.reshape(J, K * B) @ moments.reshape(-1, K * B).T
     mean1 = onp.einsum("kb,ikb->ib", gamma, moments[-h - 1:])
-    reach = onp.cumsum(gamma[::-1], axis=0)[:0:-1]       # P(z >= j), j < K-1
+    reach = onp.triu(onp.ones((K, K)))[:-1] @ gamma      # P(z >= j), j < K-1
     squares = onp.einsum("kb,ikb->ki", gamma, energy)
     residual *= gamma
     cross = (residual.reshape(h * K, B) @ XtT.T).reshape(h, K, -1)
@@ -356,7 +356,7 @@ def gate_rows(prep, XtT, F):
     psi *= 0.5
     onp.subtract(psi, log_cosh, out=bound[:-1])          # stop at stick j
     psi += log_cosh                                      # minus: pass stick j
-    bound[1:] -= onp.cumsum(psi, axis=0)
+    bound[1:] -= onp.tril(onp.ones((len(psi),) * 2)) @ psi
     return bound, omega
 
 
