@@ -367,7 +367,7 @@ def block_sweep(blocks, parameters, priors, inner=1):
     return after, total.bound - expected_log_joint(total, prep) + log_normaliser
 
 
-# book/network/cavi.ipynb, cell cavi-67
+# book/network/cavi.ipynb, cell cavi-69
 def expand(parameters, priors):
     """Best rescaling and shift of the latent axes, x1_i -> s_i x1_i + c_i.
     [eq-expand-map, eq-expand-scale, eq-expand-shift]
@@ -375,7 +375,7 @@ def expand(parameters, priors):
     Data terms of the bound and xi1 stay, the divergences fall.   -> Parameters
     """
     p = parameters
-    (K, h, D), J = p.M.shape, len(p.beta1_mu)
+    (K, h, _), J = p.M.shape, len(p.beta1_mu)
     second = second_moment(p.beta1_mu, p.beta1_S).sum(0)
     weights = np.diagonal(second)[:h] / priors.sigma1**2
     pull = weights + 2 * priors.b0 * (p.a[:, None] / p.b).sum(0)
@@ -394,7 +394,7 @@ def expand(parameters, priors):
     return p._replace(beta1_mu=beta1_mu, beta1_S=beta1_S, M=M, b=b)
 
 
-# book/network/cavi.ipynb, cell cavi-71
+# book/network/cavi.ipynb, cell cavi-73
 @dataclass(frozen=True)
 class Fit:
     """Result of fit.  [eq-stop]
@@ -422,7 +422,7 @@ class Fit:
         return local_factors(self.parameters, X, y, self.shared, rounds, tol)
 
 
-# book/network/cavi.ipynb, cell cavi-73
+# book/network/cavi.ipynb, cell cavi-75
 def _check_problem(X, y, n_experts, latent_dim, n_classes):
     """Arguments that describe the model, checked.   -> X, y, (K, h, L)"""
     X = check_X(X)
@@ -458,7 +458,7 @@ def _check_options(priors, rng, init, max_sweeps, tol, inner, omega1):
     check_count(max_sweeps, "max_sweeps")
 
 
-# book/network/cavi.ipynb, cell cavi-74
+# book/network/cavi.ipynb, cell cavi-76
 def _check_start(start, X, y, sizes, priors, shared):
     """start must be a Fit of the same model to the same rows."""
     if not isinstance(start, Fit):
@@ -479,7 +479,7 @@ def _check_start(start, X, y, sizes, priors, shared):
         raise ValueError("start: expected a fit of these rows, got other rows")
 
 
-# book/network/cavi.ipynb, cell cavi-76
+# book/network/cavi.ipynb, cell cavi-78
 def _begin(X, y, sizes, priors, rng, init, shared, start):
     """Parameters, blocks, trace and converged to go on from."""
     if start is None:
@@ -490,8 +490,9 @@ def _begin(X, y, sizes, priors, rng, init, shared, start):
     return start.parameters, list(start.resume), list(start.elbo), start.converged
 
 
-# book/network/cavi.ipynb, cell cavi-77
-def fit(X, y, n_experts=10, latent_dim=None, n_classes=None, priors=Priors(),
+# book/network/cavi.ipynb, cell cavi-79
+def fit(X, y, n_experts=10, latent_dim=None, n_classes=None,
+        priors=Priors(),  # noqa: B008  Priors are frozen
         rng=0, init="class-code", max_sweeps=500, tol=1e-6, inner=1,
         omega1="per-component", accelerate=False, start=None, callback=None):
     """CAVI for the conditional mixture network.
@@ -530,7 +531,8 @@ def fit(X, y, n_experts=10, latent_dim=None, n_classes=None, priors=Priors(),
             if converged:
                 break
     except KeyboardInterrupt:
-        warnings.warn(f"interrupted: this is the fit after {run[1]} whole sweeps")
+        warnings.warn(f"interrupted: this is the fit after {run[1]} whole sweeps",
+                      stacklevel=2)
     parameters, n, converged = run
     return Fit(parameters, np.array(trace[:n]), n, converged, sizes[2], priors,
                shared, tuple(blocks))
