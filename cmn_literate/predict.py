@@ -29,7 +29,7 @@ from cmn_literate.stick_breaking import stick_log_probs
 
 # book/network/predict.ipynb, cell predict-05
 def check_parameters(parameters):
-    """Global factors of q, checked: any object with the eight fields below -> namespace of float64 arrays.
+    """Global factors of q, checked: any object with the eight fields below -> namespace of float64 arrays.  [eq-pred-factors]
 
     beta1_mu (L-1,h+1) beta1_S (L-1,h+1,h+1) beta0_mu (K-1,D) beta0_S (K-1,D,D) M (K,h,D) V (K,D,D) a (K,) b (K,h); D = d+1
     ValueError names the field that is missing, has the wrong shape, is not finite or, for a and b, not positive.
@@ -220,7 +220,7 @@ def integrate_latents(parameters, location, scale, dof, expert, rules, which):
 
 # book/network/predict.ipynb, cell predict-44
 def twin_experts(parameters, tol=1e-9):
-    """First expert that equals expert k in M, V, a and b, relative to 1 + size and tol.   -> (K,) indices, at most k"""
+    """First expert with the integrals of expert k: equal M, V, a, b, relative to 1 + size and tol.  [eq-pred-factors]  -> (K,)"""
     p = parameters
     flat = np.concatenate([p.a[:, None], p.b, p.M.reshape(len(p.a), -1), p.V.reshape(len(p.a), -1)], axis=1)
     first = np.arange(len(flat))
