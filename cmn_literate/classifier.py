@@ -48,7 +48,8 @@ def column_scale(X, standardize=True):
     if not standardize:
         return np.zeros(d), np.ones(d)
     mean = X.mean(axis=0)
-    scale = (X - mean).std(axis=0)
+    with np.errstate(over="ignore"):
+        scale = (X - mean).std(axis=0)
     flat = scale <= 1e-12 * np.maximum(1e-280, np.abs(mean))
     return mean, np.where(flat, 1.0, scale)
 
@@ -220,6 +221,7 @@ def fit_starts(est, Z, codes):
         except KeyboardInterrupt:
             if not fits:
                 raise
+            break
         if _cut_short(est, fits[-1]):
             break
     if est.select == "elbo":
@@ -534,7 +536,8 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         """
         _check_options(self)
         _check_columns(X)
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C",
+                             ensure_min_samples=2)
         self.classes_, codes = encode_labels(y, self.classes)
         check_classification_targets(y)
         self.mean_, self.scale_ = column_scale(X, self.standardize)
@@ -597,7 +600,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     def _inputs(self, X):
         check_is_fitted(self)
         _check_columns(X)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         return (X - self.mean_) / self.scale_
 
     def save(self, path):

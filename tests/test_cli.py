@@ -1,0 +1,206 @@
+"""The command line, as a user meets it: its own process, small CSV files, every error in one line."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from cmn_literate import CMNClassifier, __version__
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(80, 2))
+Y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other, sign")             # a comma: the cell must be quoted
+
+
+def run(*args, stdin=None, code=0):
+    done = subprocess.run([sys.executable, "-m", "cmn_literate", *map(str, args)], capture_output=True, text=True, input=stdin, timeout=120)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def refused(*args, **options):
+    """Exit 2, nothing on standard output, one line on standard error, which is returned."""
+    done = run(*args, code=2, **options)
+    assert done.stdout == "" and done.stderr.startswith("cmn_literate: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def write(path, rows, header=("x, left", "größe", "kind")):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    rows = [[repr(float(a)), repr(float(b)), label] for (a, b), label in zip(X, Y)]
+    write(folder / "train.csv", rows[:60])
+    write(folder / "test.csv", [row[::-1] for row in rows[60:]], header=("kind", "größe", "x, left"))        # another order
+    run("fit", folder / "train.csv", "--target", "kind", "--experts", 4, "--max-sweeps", 40, "--out", folder / "model.npz")
+    return folder
+
+
+def test_version_and_help():
+    assert run("--version").stdout == f"cmn_literate {__version__}\n"
+    assert "predict" in run("--help").stdout and "--target" in run("fit", "--help").stdout
+    assert "--out" in run("predict", "--help").stdout
+    for args in ([], ["fit"], ["nonsense"], ["fit", "x.csv"], ["fit", "x.csv", "--target", "y", "--experts", "0"],
+                 ["fit", "x.csv", "--target", "y", "--holdout", "1.5"], ["fit", "x.csv", "--target", "y", "--holdout", "x"],
+                 ["fit", "x.csv", "--target", "y", "--seed", "-1"], ["fit", "x.csv", "--target", "y", "--test", "a", "--holdout", ".2"]):
+        assert "usage:" in run(*args, code=2).stderr
+
+
+def test_fit_reports(place):
+    done = run("fit", place / "train.csv", "--target", "kind", "--experts", 4, "--max-sweeps", 40, "--test", place / "test.csv")
+    lines = dict(line.split(None, 1) if not line.startswith("log") else ("log", line[9:].strip()) for line in done.stdout.splitlines()
+                 if not line.startswith("held"))
+    assert lines["rows"] == "60, 2 columns" and "same (" in lines["classes"] and "40 sweeps" in lines["fit"]
+    assert done.stderr == ""                                          # no progress bar in a pipe, no warning
+    model = CMNClassifier(n_experts=4, max_sweeps=40, random_state=0)
+    with pytest.warns(UserWarning):
+        model.fit(X[:60], Y[:60])
+    assert lines["ELBO"] == f"{model.elbo_:.3f} nats"
+    p = model.predict_proba(X[60:])
+    right = (Y[60:, None] == model.classes_)
+    assert lines["accuracy"] == f"{float(right[np.arange(20), p.argmax(1)].mean()):.4f}"
+    assert lines["log"] == f"{float(np.log(p[right]).mean()):.4f} nats per row"
+    assert 0 <= float(lines["ECE"].split()[0]) <= 1
+
+
+def test_holdout_and_options(place):
+    args = ("fit", place / "train.csv", "--target", "kind", "--experts", 3, "--latent-dim", 2, "--n-init", 2, "--max-sweeps", 9, "--holdout", 0.25)
+    one, two, other = run(*args), run(*args), run(*args, "--seed", 5)
+    assert one.stdout == two.stdout != other.stdout
+    assert "held out    15 rows (0.25 of the file)" in one.stdout and "rows        45," in one.stdout and "2 start(s)" in one.stdout
+
+
+def test_predict(place):
+    done = run("predict", place / "model.npz", place / "test.csv")    # the target's column is there, and ignored
+    rows = list(csv.reader(done.stdout.splitlines()))
+    assert rows[0] == ["other, sign", "same"] and done.stderr == ""
+    p = np.array(rows[1:], dtype=float)
+    np.testing.assert_array_equal(p, CMNClassifier.load(place / "model.npz").predict_proba(
+        __import__("pandas").DataFrame(X[60:], columns=["x, left", "größe"])))
+    run("predict", place / "model.npz", place / "test.csv", "--out", place / "p.csv")
+    assert (place / "p.csv").read_text() == done.stdout
+    text = (place / "test.csv").read_text()
+    assert run("predict", place / "model.npz", "-", stdin=text).stdout == done.stdout
+    (place / "bom.csv").write_text("\n\n".join(text.splitlines()) + "\n\n", encoding="utf-8-sig")            # byte-order mark, blank lines
+    assert run("predict", place / "model.npz", place / "bom.csv", "--out", "-").stdout == done.stdout
+
+
+def test_model_of_the_estimator_takes_columns_by_place(place):
+    with pytest.warns(UserWarning):
+        CMNClassifier(n_experts=2, max_sweeps=5).fit(X, Y).save(place / "plain.npz")
+    write(place / "two.csv", X[:3].tolist(), header=("u", "v"))
+    assert run("predict", place / "plain.npz", place / "two.csv").stdout.count("\n") == 4
+    assert "expected 2 columns" in refused("predict", place / "plain.npz", place / "test.csv")
+
+
+BAD = {
+    "missing": ([["1", "2", "a"], ["", "2", "b"]], "row 2, column 'x, left': missing value"),
+    "question mark": ([["1", "?", "a"], ["1", "2", "b"]], "row 1, column 'größe': missing value"),
+    "NaN": ([["1", "2", "a"], ["nan", "2", "b"]], "row 2, column 'x, left': missing value"),
+    "text": ([["1", "2", "a"], ["1", "two", "b"]], "row 2, column 'größe': expected a number, got 'two'"),
+    "underscore": ([["1", "2", "a"], ["1_0", "2", "b"]], "expected a number, got '1_0'"),
+    "infinite": ([["1", "2", "a"], ["1", "inf", "b"]], "row 2, column 'größe': expected a finite number"),
+    "overflow": ([["1", "2", "a"], ["1", "1e999", "b"]], "expected a finite number"),
+    "short": ([["1", "2", "a"], ["1", "2"]], "row 2: expected 3 cells, got 2"),
+    "no label": ([["1", "2", "a"], ["1", "2", " "]], "row 2, column 'kind': missing label"),
+    "one class": ([["1", "2", "a"], ["1", "2", "a"]], "at least two classes"),
+    "one row": ([["1", "2", "a"]], "Found array with 1 sample"),
+    "no rows": ([], "expected a header and at least one row")}
+
+
+@pytest.mark.parametrize("rows, message", BAD.values(), ids=BAD)
+def test_bad_cells_are_named(tmp_path, rows, message):
+    assert message in refused("fit", write(tmp_path / "bad.csv", rows), "--target", "kind", "--out", tmp_path / "m.npz")
+    assert not (tmp_path / "m.npz").exists()
+
+
+def test_bad_files(place, tmp_path):
+    good = place / "train.csv"
+    assert "no column 'nope'; it has 'x, left', 'größe', 'kind'" in refused("fit", good, "--target", "nope")
+    assert "No such file" in refused("fit", tmp_path / "none.csv", "--target", "kind")
+    assert "directory" in refused("fit", tmp_path, "--target", "kind").lower()
+    (tmp_path / "latin.csv").write_bytes("größe,kind\n1,a\n".encode("latin-1"))
+    assert "UTF-8" in refused("fit", tmp_path / "latin.csv", "--target", "kind")
+    (tmp_path / "quote.csv").write_text('a,kind\n"1,a\n')
+    assert "CSV" in refused("fit", tmp_path / "quote.csv", "--target", "kind")
+    for header, message in ((("a", "a", "kind"), "twice: a"), (("a", "", "kind"), "empty name")):
+        assert message in refused("fit", write(tmp_path / "h.csv", [["1", "2", "a"]], header), "--target", "kind")
+    write(tmp_path / "only.csv", [["a"], ["b"]], header=("kind",))
+    assert "beside 'kind'" in refused("fit", tmp_path / "only.csv", "--target", "kind")
+    write(tmp_path / "test.csv", [["1", "2", "third"]])
+    assert "third" in refused("fit", good, "--target", "kind", "--test", tmp_path / "test.csv")
+    write(tmp_path / "test.csv", [["1", "same"]], header=("größe", "kind"))
+    assert "no column 'x, left'" in refused("fit", good, "--target", "kind", "--test", tmp_path / "test.csv")
+    assert "--holdout" in refused("fit", good, "--target", "kind", "--holdout", 0.001)
+    assert "no folder" in refused("fit", good, "--target", "kind", "--out", tmp_path / "no/model.npz")
+
+
+def test_bad_models(place, tmp_path):
+    (tmp_path / "junk.npz").write_text("junk")
+    assert "expected a file written by" in refused("predict", tmp_path / "junk.npz", place / "test.csv")
+    (tmp_path / "cut.npz").write_bytes((place / "model.npz").read_bytes()[:-100])
+    assert "damaged" in refused("predict", tmp_path / "cut.npz", place / "test.csv")
+    assert "No such file" in refused("predict", tmp_path / "none.npz", place / "test.csv")
+    write(tmp_path / "less.csv", [["1"]], header=("größe",))
+    assert "no column 'x, left'" in refused("predict", place / "model.npz", tmp_path / "less.csv")
+    assert refused("predict", place / "model.npz", place / "test.csv", "--out", tmp_path / "no/p.csv")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+def test_ctrl_c_leaves_no_half_written_file(tmp_path):
+    many = np.random.default_rng(1)
+    data = write(tmp_path / "big.csv", np.c_[many.normal(size=(4000, 2)).round(4), many.integers(4, size=4000)].tolist())
+    old = tmp_path / "model.npz"
+    old.write_text("the old model")
+    running = subprocess.Popen([sys.executable, "-m", "cmn_literate", "fit", data, "--target", "kind", "--experts", "20", "--max-sweeps", "1000000",
+                                "--out", old], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(5)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130 and out == "" and "Traceback" not in err
+    assert old.read_text() == "the old model" and sorted(p.name for p in tmp_path.iterdir()) == ["big.csv", "model.npz"]
+
+
+def test_a_reader_that_leaves(place):
+    """cmn_literate predict ... | head -1"""
+    write(place / "long.csv", np.tile(X, (60, 1)).tolist(), header=("x, left", "größe"))
+    running = subprocess.Popen([sys.executable, "-m", "cmn_literate", "predict", place / "model.npz", place / "long.csv"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout.readline() == '"other, sign",same\n'
+    running.stdout.close()
+    assert running.stderr.read() == ""
+    running.wait(60)
+    running.stderr.close()
+
+
+# ---- the same functions in this process, so that their lines count as covered
+
+def test_main_in_process(place, capsys, monkeypatch, tmp_path):
+    from cmn_literate.__main__ import main, stop
+    assert main(["fit", str(place / "train.csv"), "--target", "kind", "--experts", "2", "--max-sweeps", "3", "--holdout", "0.2",
+                 "--out", str(tmp_path / "m")]) == 0
+    assert "ELBO" in capsys.readouterr().out
+    assert main(["predict", str(tmp_path / "m"), str(place / "test.csv"), "--out", str(tmp_path / "p.csv")]) == 0
+    assert main(["predict", str(tmp_path / "m"), str(place / "none.csv")]) == 2
+    assert main(["fit", str(place / "train.csv"), "--target", "kind", "--max-sweeps", "2", "--test", str(place / "test.csv")]) == 0
+    with pytest.raises(SystemExit) as left:
+        stop(signal.SIGINT, None)
+    assert left.value.code == 130
+
+    def broken(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", broken)
+    with pytest.raises(KeyboardInterrupt):
+        main(["predict", str(tmp_path / "m"), str(place / "test.csv"), "--out", str(tmp_path / "q.csv")])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "p.csv"]
