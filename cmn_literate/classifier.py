@@ -17,7 +17,8 @@ import json
 import os
 import warnings
 from dataclasses import asdict
-from typing import Callable, NamedTuple
+from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import logsumexp
