@@ -90,17 +90,18 @@ def report_scores(model, X, y, what):
 
 
 def fit(args):
-    from sklearn.exceptions import ConvergenceWarning
-
-    from cmn_literate import CMNClassifier
-    from cmn_literate.classifier import holdout_rows
-
     header, rows = read_csv(args.data)
     y = labels(args.data, header, rows, args.target)
     names = [name for name in header if name != args.target]
     if not names:
         raise Refused(f"{args.data}: expected at least one column beside {args.target!r}")
     X = numbers(args.data, header, rows, names)
+
+    from sklearn.exceptions import ConvergenceWarning               # slow to import: after the cheap refusals
+
+    from cmn_literate import CMNClassifier
+    from cmn_literate.classifier import holdout_rows
+
     held = None
     if args.test:
         test_header, test_rows = read_csv(args.test)

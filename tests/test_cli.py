@@ -1,6 +1,8 @@
 """The command line, as a user meets it: its own process, small CSV files, every error in one line."""
 
+import contextlib
 import csv
+import io
 import os
 import signal
 import subprocess
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 from cmn_literate import CMNClassifier, __version__
+from cmn_literate.__main__ import main, stop
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 2))
@@ -23,11 +26,19 @@ def run(*args, stdin=None, code=0):
     return done
 
 
-def refused(*args, **options):
-    """Exit 2, nothing on standard output, one line on standard error, which is returned."""
-    done = run(*args, code=2, **options)
-    assert done.stdout == "" and done.stderr.startswith("cmn_literate: ") and done.stderr.count("\n") == 1, done.stderr
-    return done.stderr
+def refused(*args, process=False):
+    """Exit 2, nothing on standard output, one line on standard error, which is returned.  In this process unless told otherwise: faster."""
+    if process:
+        done = run(*args, code=2)
+        out, err = done.stdout, done.stderr
+    else:
+        handler = signal.getsignal(signal.SIGINT)
+        with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(io.StringIO()) as complained:
+            assert main([*map(str, args)]) == 2
+        signal.signal(signal.SIGINT, handler)
+        out, err = said.getvalue(), complained.getvalue()
+    assert out == "" and err.startswith("cmn_literate: ") and err.count("\n") == 1, err
+    return err
 
 
 def write(path, rows, header=("x, left", "größe", "kind")):
@@ -53,7 +64,9 @@ def test_version_and_help():
     for args in ([], ["fit"], ["nonsense"], ["fit", "x.csv"], ["fit", "x.csv", "--target", "y", "--experts", "0"],
                  ["fit", "x.csv", "--target", "y", "--holdout", "1.5"], ["fit", "x.csv", "--target", "y", "--holdout", "x"],
                  ["fit", "x.csv", "--target", "y", "--seed", "-1"], ["fit", "x.csv", "--target", "y", "--test", "a", "--holdout", ".2"]):
-        assert "usage:" in run(*args, code=2).stderr
+        with pytest.raises(SystemExit) as left, contextlib.redirect_stderr(io.StringIO()) as said:
+            main(args)
+        assert left.value.code == 2 and "usage:" in said.getvalue()
 
 
 def test_fit_reports(place):
@@ -126,7 +139,7 @@ def test_bad_cells_are_named(tmp_path, rows, message):
 
 def test_bad_files(place, tmp_path):
     good = place / "train.csv"
-    assert "no column 'nope'; it has 'x, left', 'größe', 'kind'" in refused("fit", good, "--target", "nope")
+    assert "no column 'nope'; it has 'x, left', 'größe', 'kind'" in refused("fit", good, "--target", "nope", process=True)
     assert "No such file" in refused("fit", tmp_path / "none.csv", "--target", "kind")
     assert "directory" in refused("fit", tmp_path, "--target", "kind").lower()
     (tmp_path / "latin.csv").write_bytes("größe,kind\n1,a\n".encode("latin-1"))
@@ -149,7 +162,7 @@ def test_bad_models(place, tmp_path):
     (tmp_path / "junk.npz").write_text("junk")
     assert "expected a file written by" in refused("predict", tmp_path / "junk.npz", place / "test.csv")
     (tmp_path / "cut.npz").write_bytes((place / "model.npz").read_bytes()[:-100])
-    assert "damaged" in refused("predict", tmp_path / "cut.npz", place / "test.csv")
+    assert "damaged" in refused("predict", tmp_path / "cut.npz", place / "test.csv", process=True)
     assert "No such file" in refused("predict", tmp_path / "none.npz", place / "test.csv")
     write(tmp_path / "less.csv", [["1"]], header=("größe",))
     assert "no column 'x, left'" in refused("predict", place / "model.npz", tmp_path / "less.csv")
@@ -183,10 +196,15 @@ def test_a_reader_that_leaves(place):
     running.stderr.close()
 
 
-# ---- the same functions in this process, so that their lines count as covered
+@pytest.fixture
+def restored():
+    """main() takes over Ctrl-C; give it back."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, handler)
 
-def test_main_in_process(place, capsys, monkeypatch, tmp_path):
-    from cmn_literate.__main__ import main, stop
+
+def test_main_in_this_process(place, capsys, monkeypatch, tmp_path, restored):
     assert main(["fit", str(place / "train.csv"), "--target", "kind", "--experts", "2", "--max-sweeps", "3", "--holdout", "0.2",
                  "--out", str(tmp_path / "m")]) == 0
     assert "ELBO" in capsys.readouterr().out
