@@ -29,18 +29,20 @@ def padded_second_moment(mu, S):
     mu (..., m), S (..., m, m) -> (..., m+1, m+1)
     """
     top = np.concatenate([second_moment(mu, S), mu[..., :, None]], axis=-1)
-    bottom = np.concatenate([mu, np.ones(mu.shape[:-1] + (1,))], axis=-1)[..., None, :]
-    return np.concatenate([top, bottom], axis=-2)
+    bottom = np.concatenate([mu, np.ones(mu.shape[:-1] + (1,))], axis=-1)
+    return np.concatenate([top, bottom[..., None, :]], axis=-2)
 
 
 # book/ingredients/blocks.ipynb, cell blocks-13
 def _trace(S):
-    """Trace over the last two axes (autograd cannot differentiate np.trace with axes)."""
+    """Trace over the last two axes, in a form that autograd can differentiate."""
     return np.sum(S * onp.eye(S.shape[-1]), axis=(-2, -1))
 
 
 def log_det(S):
-    """log |S| of symmetric positive definite S.  [eq-gaussian]     S (..., m, m) -> (...)
+    """log |S| of symmetric positive definite S.  [eq-gaussian]
+
+    S (..., m, m) -> (...)
 
     Differentiable; positive definiteness is *not* checked (spd_inverse does).
     """
@@ -49,7 +51,10 @@ def log_det(S):
 
 # book/ingredients/blocks.ipynb, cell blocks-14
 def gaussian_entropy(S):
-    """Entropy of N(mu, S) in nats, for any mu.  [eq-gaussian-entropy]     S (..., m, m) -> (...)"""
+    """Entropy of N(mu, S) in nats, for any mu.  [eq-gaussian-entropy]
+
+    S (..., m, m) -> (...)
+    """
     m = S.shape[-1]
     return 0.5 * m * (1 + np.log(2 * np.pi)) + 0.5 * log_det(S)
 
@@ -67,7 +72,10 @@ def gaussian_kl(mu, S, sigma):
 
 # book/ingredients/blocks.ipynb, cell blocks-19
 def gamma_mean_log(a, b):
-    """E[log tau], tau ~ Gamma(shape a, rate b).  [eq-gamma-mean-log]     a, b > 0 (...) -> (...)"""
+    """E[log tau], tau ~ Gamma(shape a, rate b).  [eq-gamma-mean-log]
+
+    a, b > 0 (...) -> (...)
+    """
     return digamma(a) - np.log(b)
 
 
@@ -83,7 +91,7 @@ def gamma_kl(a, b, a0, b0):
 
 # book/ingredients/blocks.ipynb, cell blocks-28
 def mng_kl(M, V, a, b, v0, a0, b0):
-    """KL of each expert's matrix-normal-gamma from its prior, in nats.  [eq-mng-kl]
+    """KL of each expert's matrix-normal-gamma from its prior, nats.  [eq-mng-kl]
 
     M (K, h, D), V (K, D, D) column covariance, a (K,), b (K, h) rates;
     the prior is M = 0, V = v0 I, a0, b0  -> (K,)
@@ -129,10 +137,11 @@ def spd_inverse(P):
 
 # book/ingredients/blocks.ipynb, cell blocks-40
 def _smallest_pivot(d):
-    """Smallest entry of d, or 1 if there is none; ValueError unless positive (NaN is not)."""
+    """Smallest entry of d, or 1 if there is none; ValueError unless positive."""
     low = d.min() if d.size else 1.0
     if not low > 0:
-        raise ValueError("P: expected symmetric positive definite matrices, got one that is not")
+        raise ValueError("P: expected symmetric positive definite matrices, got "
+                         "one that is not")
     return low
 
 
@@ -169,7 +178,7 @@ def _ldl_in_place(A):
 
 
 def _log_product(d, low):
-    """Sum of log d over the first axis, low <= d; one log if no product under- or overflows."""
+    """Sum of log d over axis 0, low <= d; one log if products stay in range."""
     product = onp.multiply.reduce(d, axis=0)
     if low > 1e-290 ** (1 / len(d)) and product.max(initial=1.0) < onp.inf:
         return onp.log(product)
@@ -197,7 +206,7 @@ def spd_inverse_stacked(P, overwrite=False):
         d = onp.einsum("jj...->j...", A)
         log_det_P = _log_product(d, _smallest_pivot(d))
     onp.negative(minus_r[-1], out=A[-1, -1, ...])
-    for i in range(A.shape[0] - 2, -1, -1):              # the block below is Z already
+    for i in range(A.shape[0] - 2, -1, -1):  # the block below is Z already
         row, column = A[i, i + 1:], A[i + 1:, i]
         onp.einsum("jk...,k...->j...", A[i + 1:, i + 1:], column, out=row)
         corner = onp.einsum("k...,k...->...", column, row)

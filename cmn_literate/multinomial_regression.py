@@ -27,11 +27,14 @@ from cmn_literate.stick_breaking import stick_counts
 
 # book/ingredients/mean_field.ipynb, cell mean_field-08
 def coefficients_from_sums(gram, linear, sigma):
-    """q(beta_j) = N(mu_j, S_j) of each stick from its sums over rows.  [eq-mr-beta, eq-mr-normaliser]
+    """q(beta_j) = N(mu_j, S_j) of each stick from its sums over rows.
+    [eq-mr-beta, eq-mr-normaliser]
 
-    gram (J,D,D) = sum_n E[omega_nj] x~ x~^T,  linear (J,D) = sum_n kappa_nj x~,  sigma > 0 prior standard deviation
-    -> mu (J,D), S (J,D,D), log_normaliser (J,):  S_j^-1 = I/sigma^2 + gram_j,  mu_j = S_j linear_j, and the maximum
-       over q(beta_j) of E[linear . beta - beta^T gram beta / 2] - KL[q || N(0, sigma^2 I)], nats
+    gram (J,D,D) = sum_n E[omega_nj] x~ x~^T,  linear (J,D) = sum_n kappa_nj x~
+    sigma > 0 prior standard deviation
+    -> mu (J,D), S (J,D,D): S_j^-1 = I/sigma^2 + gram_j, mu_j = S_j linear_j
+       log_normaliser (J,), nats: the maximum over q(beta_j) of
+       E[linear . beta - beta^T gram beta / 2] - KL[q || N(0, sigma^2 I)]
     """
     D = gram.shape[-1]
     S, log_det_P = spd_inverse(gram + onp.eye(D) / sigma**2)
@@ -43,7 +46,7 @@ def coefficients_from_sums(gram, linear, sigma):
 def regression_update(Xt, b, kappa, xi, sigma):
     """Optimal q(beta) given q(omega) = PG(b, xi).  [eq-mr-beta]
 
-    Xt (N,D) inputs, padded if there is an intercept;  b, kappa, xi (N,J);  sigma > 0
+    Xt (N,D) inputs, padded if there is an intercept; b, kappa, xi (N,J); sigma > 0
     -> mu (J,D), S (J,D,D).   D x D solves only; no step size.
     """
     omega = b * pg_mean(1.0, xi)
@@ -55,7 +58,8 @@ def regression_update(Xt, b, kappa, xi, sigma):
 def regression_moments(Xt, mu, S):
     """E[psi] and E[psi^2] of psi_nj = beta_j . x~_n under q(beta).  [eq-mr-omega]
 
-    Xt (N,D), mu (J,D), S (J,D,D) -> (N,J), (N,J).   The optimal tilt of omega_nj is the root of the second.
+    Xt (N,D), mu (J,D), S (J,D,D) -> (N,J), (N,J)
+    The optimal tilt of omega_nj is the root of the second.
     """
     B = second_moment(mu, S)
     return Xt @ mu.T, np.sum(np.tensordot(Xt, B, axes=(1, 1)) * Xt[:, None, :], -1)
@@ -63,9 +67,10 @@ def regression_moments(Xt, mu, S):
 
 # book/ingredients/mean_field.ipynb, cell mean_field-17
 def stick_log_bound(psi, psi2, xi, b, kappa):
-    """E[ln p(y, omega | psi)] - E[ln q(omega)] of a stick-breaking choice, omega_j ~ PG(b_j, xi_j).  [eq-mr-bound]
+    """E[ln p(y, omega | psi) - ln q(omega)] of a choice by sticks.  [eq-mr-bound]
 
-    psi, psi2 = E[psi], E[psi^2];  xi tilts;  b, kappa from stick_counts.   all (..., J), broadcast -> (...) nats
+    psi, psi2 = E[psi], E[psi^2]; omega_j ~ PG(b_j, xi_j); b, kappa of stick_counts
+    all (..., J), broadcast -> (...) nats
     """
     cost = np.log(2.0) + 0.5 * pg_mean(1.0, xi) * psi2 + pg_kl(1.0, xi)
     return np.sum(kappa * psi - b * cost, -1)
@@ -73,23 +78,25 @@ def stick_log_bound(psi, psi2, xi, b, kappa):
 
 # book/ingredients/mean_field.ipynb, cell mean_field-18
 def regression_bound(Xt, b, kappa, mu, S, xi, sigma):
-    """Complete ELBO of the augmented regression, nats; a lower bound of ln p(y | X).  [eq-mr-bound]
+    """Complete ELBO of the regression, at most ln p(y | X).  [eq-mr-bound]
 
-    Xt (N,D);  b, kappa, xi (N,J);  mu (J,D), S (J,D,D);  sigma > 0.   Differentiable in mu, S, xi.
+    Xt (N,D); b, kappa, xi (N,J); mu (J,D), S (J,D,D); sigma > 0 -> nats
+    Differentiable in mu, S, xi.
     """
     psi, psi2 = regression_moments(Xt, mu, S)
-    return np.sum(stick_log_bound(psi, psi2, xi, b, kappa)) - np.sum(gaussian_kl(mu, S, sigma))
+    rows = np.sum(stick_log_bound(psi, psi2, xi, b, kappa))
+    return rows - np.sum(gaussian_kl(mu, S, sigma))
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-29
 class MultinomialFit(NamedTuple):
-    """q(beta) and q(omega) of a stick-breaking regression; J = L - 1 sticks, D = d + intercept.
+    """q(beta) and q(omega) of a regression; J = L - 1 sticks, D = d + intercept.
 
-    mu (J,D), S (J,D,D)    q(beta_l) = N(mu_l, S_l); the intercept, if any, is the last of the D
-    xi (N,J)               q(omega_nl) = PG(b_nl, xi_nl)
-    elbo (n_sweeps,)       bound after each sweep, nats
-    n_sweeps, converged    sweeps done; whether the last one gained less than asked for
-    intercept              whether a 1 was appended to the inputs
+    mu (J,D), S (J,D,D)  q(beta_l) = N(mu_l, S_l); the intercept, if any, is last
+    xi (N,J)             q(omega_nl) = PG(b_nl, xi_nl)
+    elbo (n_sweeps,)     bound after each sweep, nats
+    n_sweeps, converged  sweeps done; whether the last gained less than asked for
+    intercept            whether a 1 was appended to the inputs
     """
     mu: onp.ndarray
     S: onp.ndarray
@@ -102,23 +109,32 @@ class MultinomialFit(NamedTuple):
 
 def _check_options(y, n_classes, prior_scale, tol):
     if n_classes is None and (len(y) == 0 or y.max() == 0):
-        raise ValueError(f"y: expected at least two classes, got {len(y)} labels that are all 0; pass n_classes")
-    for name, value, least in (("prior_scale", prior_scale, "> 0"), ("tol", tol, ">= 0")):
-        number = isinstance(value, Real) and not isinstance(value, bool) and onp.isfinite(value)
+        raise ValueError(f"y: expected at least two classes, got {len(y)} labels "
+                         "that are all 0; pass n_classes")
+    for name, value, least in (("prior_scale", prior_scale, "> 0"),
+                               ("tol", tol, ">= 0")):
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        number = number and onp.isfinite(value)
         if not number or value < 0 or (value == 0 and least == "> 0"):
-            raise ValueError(f"{name}: expected a finite number {least}, got {value!r}")
+            raise ValueError(f"{name}: expected a finite number {least}, got "
+                             f"{value!r}")
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-30
-def fit_multinomial(X, y, n_classes=None, prior_scale=5.0, intercept=True, max_sweeps=2000, tol=1e-7):
-    """Bayesian stick-breaking multinomial regression by coordinate ascent.  [eq-mr-beta, eq-mr-omega, eq-mr-bound]
+def fit_multinomial(X, y, n_classes=None, prior_scale=5.0, intercept=True,
+                    max_sweeps=2000, tol=1e-7):
+    """Bayesian stick-breaking multinomial regression by coordinate ascent.
+    [eq-mr-beta, eq-mr-omega, eq-mr-bound]
 
-    X (N,d) inputs;  y (N,) classes 0..L-1;  prior_scale > 0 standard deviation of every coefficient
-    tol >= 0   stop when a sweep gains at most this many nats per row
-    -> MultinomialFit.   For two classes psi is the log odds of class 0.   ValueError names the bad argument.
+    X (N,d) inputs; y (N,) classes 0..L-1
+    prior_scale > 0  standard deviation of every coefficient
+    tol >= 0         stop when a sweep gains at most this many nats per row
+    -> MultinomialFit. For two classes psi is the log odds of class 0.
+    ValueError names the bad argument.
     """
     X = check_X(X)
-    n_classes = None if n_classes is None else check_count(n_classes, "n_classes", least=2)
+    if n_classes is not None:
+        n_classes = check_count(n_classes, "n_classes", least=2)
     y = check_y(y, len(X), n_classes)
     _check_options(y, n_classes, prior_scale, tol)
     max_sweeps = check_count(max_sweeps, "max_sweeps")
@@ -130,26 +146,32 @@ def fit_multinomial(X, y, n_classes=None, prior_scale=5.0, intercept=True, max_s
         xi = onp.sqrt(regression_moments(Xt, mu, S)[1])
         trace.append(float(regression_bound(Xt, b, kappa, mu, S, xi, prior_scale)))
         converged = len(trace) > 1 and trace[-1] - trace[-2] <= tol * len(X)
-    return MultinomialFit(mu, S, xi, onp.array(trace), len(trace), converged, bool(intercept))
+    return MultinomialFit(mu, S, xi, onp.array(trace), len(trace), converged,
+                          bool(intercept))
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-59
 def _log_tail_trapezoid(m, v, digits):
-    """ln E sigma(psi) for m <= 0 and moderate v: the trapezoid rule in t = (psi - m)/sqrt(v).  [eq-sn-pair, eq-sn-step]"""
+    """ln E sigma(psi), m <= 0, moderate v: trapezoids in t = (psi - m)/sqrt(v).
+    [eq-sn-pair, eq-sn-step]"""
     s, cut = onp.sqrt(v), (digits + 1.5) * onp.log(10)
     s_max = max(s.max(), 1e-6)
     r = min(onp.pi / s_max, onp.sqrt(2 * cut))
     h = 2 * onp.pi * r / (cut + r**2 / 2)
     q = onp.exp(m)
     step, C, C_before = 2 * onp.cosh(s * h), onp.ones_like(s), onp.cosh(s * h)
-    base, total, top, below = 1 + q**2, onp.zeros_like(s), onp.empty_like(s), onp.empty_like(s)
+    base = 1 + q**2
+    total = onp.zeros_like(s)
+    top = onp.empty_like(s)
+    below = onp.empty_like(s)
     for i in range(int((s_max + onp.sqrt(2 * cut)) / h) + 2):
-        onp.add(C, q, out=top)                              # in place: no temporary arrays in the loop
+        onp.add(C, q, out=top)  # in place: no temporary arrays in the loop
         onp.multiply(q, C, out=below)
         below *= 2
         below += base
         top /= below
-        top *= (2 if i else 1) * h * onp.exp(-(i * h) ** 2 / 2) / onp.sqrt(2 * onp.pi)
+        top *= ((2 if i else 1) * h
+                * onp.exp(-(i * h) ** 2 / 2) / onp.sqrt(2 * onp.pi))
         total += top
         onp.multiply(step, C, out=below)
         below -= C_before
@@ -159,7 +181,8 @@ def _log_tail_trapezoid(m, v, digits):
 
 # book/ingredients/mean_field.ipynb, cell mean_field-61
 def _alternating_weights(n):
-    """w_k with sum_{k<n} w_k a_k = sum_k (-1)^k a_k up to the factor 1 +- 1/T_n(3).  [eq-sn-accelerate]"""
+    """w_k with sum_{k<n} w_k a_k = sum_k (-1)^k a_k up to a factor 1 +- 1/T_n(3).
+    [eq-sn-accelerate]"""
     scale, p, w, weights = onp.cosh(n * onp.arccosh(3.0)), 1.0, 0.0, []
     for k in range(n):
         w = (k == 0) - p / scale - w
@@ -169,28 +192,35 @@ def _alternating_weights(n):
 
 
 def _log_tail_series(m, v, digits):
-    """ln E sigma(psi) for m <= 0 and v > 25: two accelerated alternating series.  [eq-sn-halves, eq-sn-reflect]"""
+    """ln E sigma(psi) for m <= 0 and v > 25: two accelerated alternating series.
+    [eq-sn-halves, eq-sn-reflect]"""
     n = int(onp.ceil(((digits + 1) * onp.log(10) + onp.log(2)) / onp.arccosh(3.0)))
     deep = m < -v / 2
     lift, m = onp.where(deep, m + v / 2, 0.0), onp.where(deep, -m - v, m)
-    a, s = onp.minimum(m / onp.sqrt(2 * v), 26.0), onp.sqrt(v / 2)               # both over sqrt 2, as erfcx wants them
-    total = sum(w * (erfcx((k + 1) * s + a) + erfcx(k * s - a)) for k, w in enumerate(_alternating_weights(n)))
+    # both over sqrt 2, as erfcx wants them
+    a, s = onp.minimum(m / onp.sqrt(2 * v), 26.0), onp.sqrt(v / 2)
+    total = sum(w * (erfcx((k + 1) * s + a) + erfcx(k * s - a))
+                for k, w in enumerate(_alternating_weights(n)))
     return lift - a**2 + onp.log(total / 2)
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-63
 def _log_sigmoid_normal_both(m, v, digits):
     """ln E sigma(psi) and ln E sigma(-psi), psi ~ N(m, v).  [eq-sigmoid-normal]"""
-    m, v = onp.broadcast_arrays(onp.asarray(m, dtype=float), onp.asarray(v, dtype=float))
-    if not (onp.all(v >= 0) and onp.all(onp.isfinite(v)) and onp.all(onp.isfinite(m))):
+    m, v = onp.asarray(m, dtype=float), onp.asarray(v, dtype=float)
+    m, v = onp.broadcast_arrays(m, v)
+    if not onp.all((v >= 0) & onp.isfinite(v) & onp.isfinite(m)):
         raise ValueError("v: expected finite variances >= 0 (and m finite), got "
-                         f"v from {onp.min(v)} to {onp.max(v)}, m from {onp.min(m)} to {onp.max(m)}")
+                         f"v from {onp.min(v)} to {onp.max(v)}, m from "
+                         f"{onp.min(m)} to {onp.max(m)}")
     if not 1 <= digits <= 15:
         raise ValueError(f"digits: expected a number from 1 to 15, got {digits!r}")
     order = onp.argsort(v, axis=None)
     v_sorted, m_sorted = v.ravel()[order], -onp.abs(m.ravel()[order])
-    split, tail = int(onp.searchsorted(v_sorted, 25.0, side="right")), onp.empty(v.size)
-    for rule, start, stop in ((_log_tail_trapezoid, 0, split), (_log_tail_series, split, v.size)):
+    split = int(onp.searchsorted(v_sorted, 25.0, side="right"))
+    tail = onp.empty(v.size)
+    for rule, start, stop in ((_log_tail_trapezoid, 0, split),
+                              (_log_tail_series, split, v.size)):
         for i in range(start, stop, 8192):
             block = slice(i, min(i + 8192, stop))
             tail[order[block]] = rule(m_sorted[block], v_sorted[block], digits)
@@ -203,23 +233,25 @@ def _log_sigmoid_normal_both(m, v, digits):
 def log_sigmoid_normal(m, v, digits=12):
     """ln E sigma(psi), psi ~ N(m, v).  [eq-sigmoid-normal]
 
-    m, v (...) broadcast, v >= 0 variances -> (...) nats, at most 0.   Plain numpy, not differentiable.
-    Error of the mean, relative: below 10^-digits plus rounding (|log| x 2e-16).   Lower digits is faster.
+    m, v (...) broadcast, v >= 0 variances -> (...) nats, at most 0
+    Relative error of the mean: below 10^-digits plus rounding (|log| x 2e-16);
+    fewer digits are faster. Plain numpy, not differentiable.
     """
     return _log_sigmoid_normal_both(m, v, digits)[0]
 
 
 def sigmoid_normal(m, v, digits=12):
-    """E sigma(psi), psi ~ N(m, v): the mean of a sigmoid under a Gaussian.  [eq-sigmoid-normal]
+    """E sigma(psi), psi ~ N(m, v).  [eq-sigmoid-normal]
 
-    m, v (...) broadcast, v >= 0 variances -> (...) in [0, 1], with relative accuracy in the lower tail too.
+    m, v (...) broadcast, v >= 0 variances -> (...) in [0, 1], with relative
+    accuracy in the lower tail too
     """
     return onp.exp(_log_sigmoid_normal_both(m, v, digits)[0])
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-71
 def stick_log_means(m, v, digits=12):
-    """ln E pi_c of a stick-breaking choice with independent psi_l ~ N(m_l, v_l).  [eq-mr-predict]
+    """ln E pi_c of sticks with independent psi_l ~ N(m_l, v_l).  [eq-mr-predict]
 
     m, v (..., J) -> (..., J+1) nats; logsumexp over the last axis is 0.
     """
@@ -231,9 +263,10 @@ def stick_log_means(m, v, digits=12):
 
 # book/ingredients/mean_field.ipynb, cell mean_field-72
 def predict_multinomial(fit, X, digits=12):
-    """Posterior predictive class probabilities, weights integrated out.  [eq-mr-predict]
+    """Predictive class probabilities, weights integrated out.  [eq-mr-predict]
 
-    fit from fit_multinomial, X (n, d) -> (n, L), rows add up to 1.   ValueError on the wrong number of columns.
+    fit from fit_multinomial, X (n, d) -> (n, L), rows add up to 1
+    ValueError on the wrong number of columns.
     """
     X = check_X(X, n_features=fit.mu.shape[1] - fit.intercept)
     Xt = pad(X) if fit.intercept else X

@@ -21,7 +21,7 @@ _KL = [(m - 1) / (2 * m * (2 * m - 1)) for m in range(2, 15)]  # see eq-pg-kl-ne
 
 
 def _split(c, edge):
-    """(|c| < edge, |c| for that branch, |c| for the other), harmless where unused."""
+    """(|c| < edge, |c| for that branch, |c| for the other), harmless if unused."""
     c = np.abs(c)
     near = c < edge
     return near, np.where(near, c, 0.0), np.where(near, edge, c)
@@ -71,7 +71,7 @@ def pg_var(b, c):
 
 # book/ingredients/polya_gamma.ipynb, cell polya_gamma-18
 def log_cosh_half(c):
-    """log cosh(c/2), without overflow, all digits near 0.  [eq-log-cosh, eq-pg-far]
+    """log cosh(c/2), no overflow, all digits near 0.  [eq-log-cosh, eq-pg-far]
 
     c (...) of any sign -> (...)
     """

@@ -21,7 +21,10 @@ from cmn_literate.stick_breaking import stick_log_probs
 
 # book/ingredients/simulate.ipynb, cell simulate-08
 def pad(X):
-    """Padded inputs [x; 1], the 1 last.  [eq-pad]     X (..., d) -> (..., d+1) float64"""
+    """Padded inputs [x; 1], the 1 last.  [eq-pad]
+
+    X (..., d) -> (..., d+1) float64
+    """
     X = np.asarray(X, dtype=float)
     return np.concatenate([X, np.ones(X.shape[:-1] + (1,))], axis=-1)
 
@@ -34,20 +37,25 @@ def check_X(X, name="X", n_features=None):
     (and has n_features columns). Text is refused even where it spells a number.
     """
     values = np.asarray(X)
-    text = values.dtype.kind == "O" and any(isinstance(v, str) for v in values.flat)
+    text = (values.dtype.kind == "O"
+            and any(isinstance(v, str) for v in values.flat))
     try:
         if values.dtype.kind not in "biufO" or text:
             raise TypeError(values.dtype)
         values = values.astype(float, copy=False)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: expected real numbers, got a column that is not numeric ({error})") from None
+        raise ValueError(f"{name}: expected real numbers, got a column that is "
+                         f"not numeric ({error})") from None
     if values.ndim != 2 or values.shape[1] < 1:
-        raise ValueError(f"{name}: expected an array (rows, columns >= 1), got shape {values.shape}")
+        raise ValueError(f"{name}: expected an array (rows, columns >= 1), got "
+                         f"shape {values.shape}")
     if n_features is not None and values.shape[1] != n_features:
-        raise ValueError(f"{name}: expected {n_features} columns, got {values.shape[1]}")
+        raise ValueError(f"{name}: expected {n_features} columns, got "
+                         f"{values.shape[1]}")
     if not np.isfinite(values).all():
         n, i = np.argwhere(~np.isfinite(values))[0]
-        raise ValueError(f"{name}: expected finite numbers, got {values[n, i]} at row {n}, column {i}")
+        raise ValueError(f"{name}: expected finite numbers, got {values[n, i]} "
+                         f"at row {n}, column {i}")
     return values
 
 
@@ -55,27 +63,32 @@ def check_X(X, name="X", n_features=None):
 def check_y(y, n_rows, n_classes=None):
     """Labels as an int64 array of shape (N,), classes counted from 0.  [eq-data]
 
-    Whole floats and booleans pass. ValueError unless there is one whole number per row,
-    from 0 and below n_classes.
+    Whole floats and booleans pass. ValueError unless there is one whole number
+    per row, from 0 and below n_classes.
     """
     values = np.asarray(y)
     if values.shape != (n_rows,):
-        raise ValueError(f"y: expected one label for each of {n_rows} rows, got shape {values.shape}")
+        raise ValueError(f"y: expected one label for each of {n_rows} rows, got "
+                         f"shape {values.shape}")
     kind = values.dtype.kind
-    whole = kind in "iub" or (kind == "f" and np.all(np.isfinite(values) & (values == np.floor(values))))
+    whole = kind in "iub" or (
+        kind == "f" and np.all(np.isfinite(values) & (values == np.floor(values))))
     if not whole:
-        raise ValueError(f"y: expected whole numbers 0, 1, ..., got others, of type {values.dtype}")
+        raise ValueError("y: expected whole numbers 0, 1, ..., got others, of "
+                         f"type {values.dtype}")
     top = 2**53 if n_classes is None else n_classes
     if n_rows and (values.min() < 0 or values.max() >= top):
-        raise ValueError(f"y: expected labels 0 to {top - 1}, got {values.min():.0f} to {values.max():.0f}")
+        raise ValueError(f"y: expected labels 0 to {top - 1}, got "
+                         f"{values.min():.0f} to {values.max():.0f}")
     return values.astype(np.int64)
 
 
 # book/ingredients/simulate.ipynb, cell simulate-11
 def check_count(value, name, least=1):
-    """A whole number >= least, as an int; ValueError, naming the argument, otherwise.  [eq-data]"""
+    """A whole number >= least, as an int; ValueError otherwise.  [eq-data]"""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name}: expected a whole number >= {least}, got {value!r}")
+        raise ValueError(f"{name}: expected a whole number >= {least}, got "
+                         f"{value!r}")
     return int(value)
 
 
@@ -84,7 +97,7 @@ def check_count(value, name, least=1):
 class Priors:
     """Hyper-parameters of the conditional mixture network.  [eq-priors]
 
-    v0 > 0      variance scale of the experts' coefficients: row i of A_k is N(0, v0 / tau_ki I)
+    v0 > 0      variance scale of the experts: row i of A_k is N(0, v0 / tau_ki I)
     a0, b0 > 0  shape and rate of the Gamma prior of each noise precision tau_ki
     sigma0 > 0  standard deviation of each gate coefficient
     sigma1 > 0  standard deviation of each output coefficient
@@ -100,8 +113,10 @@ class Priors:
 
     def __post_init__(self):
         for name, value in vars(self).items():
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < np.inf:
-                raise ValueError(f"{name}: expected a positive finite number, got {value!r}")
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not number or not 0 < value < np.inf:
+                raise ValueError(f"{name}: expected a positive finite number, "
+                                 f"got {value!r}")
             object.__setattr__(self, name, float(value))
 
     def __call__(self, **changes):
@@ -127,12 +142,16 @@ class Theta(NamedTuple):
 def sample_theta(priors, n_experts, latent_dim, n_classes, input_dim, rng):
     """Draw the parameters from the prior.  [eq-priors]
 
-    n_experts K >= 1, latent_dim h >= 1, n_classes L >= 2, input_dim d >= 1, rng a Generator
-    -> Theta.  ValueError, naming the argument, if a count is too small or not whole.
+    n_experts K >= 1, latent_dim h >= 1, n_classes L >= 2, input_dim d >= 1
+    rng a numpy Generator -> Theta
+    ValueError, naming the argument, if a count is too small or not whole.
     """
-    K, h = check_count(n_experts, "n_experts"), check_count(latent_dim, "latent_dim")
-    L, D = check_count(n_classes, "n_classes", least=2), check_count(input_dim, "input_dim") + 1
-    tau = rng.gamma(priors.a0, 1 / priors.b0, size=(K, h))           # numpy wants a scale: 1 / rate
+    K = check_count(n_experts, "n_experts")
+    h = check_count(latent_dim, "latent_dim")
+    L = check_count(n_classes, "n_classes", least=2)
+    D = check_count(input_dim, "input_dim") + 1
+    # numpy wants a scale: 1 / rate
+    tau = rng.gamma(priors.a0, 1 / priors.b0, size=(K, h))
     tau = np.maximum(tau, 1e-300)  # for shapes near 0 a draw can underflow
     A = rng.normal(size=(K, h, D)) * np.sqrt(priors.v0 / tau)[:, :, None]
     beta0 = priors.sigma0 * rng.normal(size=(K - 1, D))
@@ -144,7 +163,7 @@ def sample_theta(priors, n_experts, latent_dim, n_classes, input_dim, rng):
 def sample_sticks(psi, rng):
     """Draw a class by walking the sticks.  [eq-stick-probs]
 
-    psi (..., J) logits of stopping, rng a numpy Generator -> (...) int64 class in 0..J
+    psi (..., J) logits of stopping, rng a Generator -> (...) int64 class in 0..J
     """
     psi = np.asarray(psi, dtype=float)
     cuts = np.cumsum(np.exp(stick_log_probs(psi)), axis=-1)[..., :-1]
@@ -164,10 +183,11 @@ class Sample(NamedTuple):
 
 # book/ingredients/simulate.ipynb, cell simulate-30
 def sample_data(theta, X, rng):
-    """Draw expert, hidden vector and class of every row.  [eq-draw-z, eq-draw-x1, eq-draw-y]
+    """Draw expert, hidden vector and class of every row.
+    [eq-draw-z, eq-draw-x1, eq-draw-y]
 
     theta Theta, X (N, d) inputs, rng a numpy Generator -> Sample
-    ValueError if X is not an array of finite numbers with the d columns that theta expects.
+    ValueError unless X holds finite numbers in the d columns that theta expects.
     """
     Xt = pad(check_X(X, n_features=theta.A.shape[-1] - 1))
     z = sample_sticks(Xt @ theta.beta0.T, rng)

@@ -33,7 +33,7 @@ def stick_log_probs(psi):
 
 # book/ingredients/stick_breaking.ipynb, cell stick_breaking-18
 def stick_counts(weights):
-    """Expected tosses b and excess of heads kappa of every coin.  [eq-stick-counts]
+    """Expected tosses b and excess of heads kappa of each coin.  [eq-stick-counts]
 
     weights : (..., K)  non-negative: one-hot labels, responsibilities or counts
     -> b, kappa         each (..., K-1): b_j = sum over k >= j of weights_k,
@@ -43,7 +43,8 @@ def stick_counts(weights):
     """
     if np.ndim(weights) == 0 or np.shape(weights)[-1] == 0:
         raise ValueError(
-            f"weights must have shape (..., K) with K >= 1, got {np.shape(weights)}"
+            "weights must have shape (..., K) with K >= 1, got "
+            f"{np.shape(weights)}"
         )
     weights = np.array(weights)
     # summed from the far end
@@ -53,7 +54,7 @@ def stick_counts(weights):
 
 # book/ingredients/stick_breaking.ipynb, cell stick_breaking-23
 def stick_logits(log_probs):
-    """Logits of a distribution, the inverse of stick_log_probs.  [eq-stick-inverse]
+    """Logits of a distribution, inverse of stick_log_probs.  [eq-stick-inverse]
 
     log_probs : (..., J+1)  log probabilities; adding a constant changes nothing
     ->          (..., J)    psi_j = log odds of class j against all later classes
