@@ -16,9 +16,9 @@ __all__ = ["column_scale", "encode_labels", "average_log_proba", "holdout_rows",
 import json
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import NamedTuple
-from collections.abc import Callable
 
 import numpy as np
 from scipy.special import logsumexp
@@ -57,8 +57,9 @@ def column_scale(X, standardize=True):
 
 # book/practice/classifier.ipynb, cell classifier-09
 def encode_labels(y, classes=None):
-    """Labels as whole numbers from 0.  [eq-clf-code]   y (N,) -> classes (L,), codes (N,)
+    """Labels as whole numbers from 0.  [eq-clf-code]
 
+    y (N,) -> classes (L,), codes (N,)
     classes: the label set, if y need not hold all of it.  ValueError for labels
     that do not sort, for fewer than two, or for a label outside classes.
     """
@@ -69,8 +70,10 @@ def encode_labels(y, classes=None):
         raise ValueError("y: expected labels of one kind, which can be sorted "
                          f"({error})") from None
     if given is not None:
-        if np.ndim(classes) != 1 or given.dtype.kind == "f" and np.isnan(given).any():
-            raise ValueError(f"classes: expected a list of labels, got {classes!r}")
+        nan = given.dtype.kind == "f" and np.isnan(given).any()
+        if np.ndim(classes) != 1 or nan:
+            raise ValueError("classes: expected a list of labels, "
+                             f"got {classes!r}")
         unknown = found[~np.isin(found, given)]
         if unknown.size:
             raise ValueError("y: expected labels among "
@@ -86,7 +89,10 @@ def encode_labels(y, classes=None):
 
 # book/practice/classifier.ipynb, cell classifier-12
 def average_log_proba(logs):
-    """Log of the mean of forecasts.  [eq-clf-average]   logs (R, n, L) -> (n, L) nats"""
+    """Log of the mean of forecasts.  [eq-clf-average]
+
+    logs (R, n, L) -> (n, L) nats
+    """
     logs = np.asarray(logs)
     return logsumexp(logs, axis=0) - np.log(len(logs))
 
@@ -169,7 +175,7 @@ def as_generator(random_state):
 
 # book/practice/classifier.ipynb, cell classifier-22
 def _progress(est, label):
-    """Callback for one fit, and what closes it.  verbose=1: on a terminal; 2: always."""
+    """Callback for one fit, and what closes it."""
     if not est.verbose:
         return None, lambda: None
     try:
@@ -187,6 +193,7 @@ def _progress(est, label):
     return update, bar.close
 
 
+# book/practice/classifier.ipynb, cell classifier-23
 def _run_start(est, Z, codes, i, rng):
     """One start of the estimator's method; KeyboardInterrupt if it got nowhere."""
     callback, close = _progress(est, f"start {i + 1} of {est.n_init}")
@@ -204,7 +211,7 @@ def _cut_short(est, result):
     return not result.converged and result.n_sweeps < est.max_sweeps
 
 
-# book/practice/classifier.ipynb, cell classifier-24
+# book/practice/classifier.ipynb, cell classifier-25
 def fit_starts(est, Z, codes):
     """The fits that the estimator keeps.  [eq-clf-average, eq-clf-select]
 
@@ -230,6 +237,7 @@ def fit_starts(est, Z, codes):
     return fits
 
 
+# book/practice/classifier.ipynb, cell classifier-26
 def _best_by_holdout(est, Z, codes, rngs, run):
     """Number and seed of the start with the best log score on held-out rows."""
     seeds = [int(rng.integers(2**63)) for rng in rngs]
@@ -243,7 +251,7 @@ def _best_by_holdout(est, Z, codes, rngs, run):
     return best, seeds[best]
 
 
-# book/practice/classifier.ipynb, cell classifier-26
+# book/practice/classifier.ipynb, cell classifier-28
 class Uncertainty(NamedTuple):
     """Entropy of a forecast, split in two ways; nats, each (n,).
 
@@ -261,7 +269,8 @@ class Uncertainty(NamedTuple):
 
 def entropy(log_p):
     """H[p] from log p (..., L), in nats.  [eq-clf-entropy]    -> (...)"""
-    return -np.sum(np.exp(log_p) * np.where(np.isfinite(log_p), log_p, 0.0), axis=-1)
+    return -np.sum(np.exp(log_p) * np.where(np.isfinite(log_p), log_p, 0.0),
+                   axis=-1)
 
 
 def divergence(log_q, log_p):
@@ -271,10 +280,11 @@ def divergence(log_q, log_p):
     return np.sum(q * gap, axis=-1)
 
 
-# book/practice/classifier.ipynb, cell classifier-30
+# book/practice/classifier.ipynb, cell classifier-32
 def mutual_information(starts, Z, log_p, n_draws, rng):
-    """E_q KL[p(y|x,Theta) || p(y|x)], by draws of Theta.  [eq-clf-epistemic, eq-clf-draws]
+    """E_q KL[p(y|x,Theta) || p(y|x)], by draws of Theta.
 
+    [eq-clf-epistemic, eq-clf-draws]
     starts: list of Parameters, Z (n, d), log_p (n, L) their averaged forecast,
     n_draws >= 1 shared evenly by the starts (rounded up) -> (n,) nats
     """
@@ -287,12 +297,12 @@ def mutual_information(starts, Z, log_p, n_draws, rng):
     return total / (each * len(starts))
 
 
-# book/practice/classifier.ipynb, cell classifier-34
+# book/practice/classifier.ipynb, cell classifier-36
 def split_entropy(starts, Z, n_draws=64, random_state=0):
-    """Both splits of the doubt about the averaged forecast.  [eq-clf-between, eq-clf-epistemic]
+    """Both splits of the doubt.  [eq-clf-between, eq-clf-epistemic]
 
-    starts: list of Parameters, Z (n, d), n_draws of Theta in all, random_state as in
-    as_generator -> Uncertainty.  n_draws=0: aleatoric and epistemic are NaN, no cost.
+    starts: list of Parameters, Z (n, d), n_draws of Theta in all, random_state as
+    in as_generator -> Uncertainty.  n_draws=0: aleatoric, epistemic are NaN.
     """
     within, logs, rng = 0.0, [], as_generator(random_state)
     for parameters in starts:
@@ -311,7 +321,7 @@ def split_entropy(starts, Z, n_draws=64, random_state=0):
     return Uncertainty(total, within, total - within, total - epistemic, epistemic)
 
 
-# book/practice/classifier.ipynb, cell classifier-37
+# book/practice/classifier.ipynb, cell classifier-39
 class ExpertSummary(NamedTuple):
     """What the K experts of a fit say, in the units of X.
 
@@ -329,21 +339,25 @@ class ExpertSummary(NamedTuple):
     logit_offset: np.ndarray
 
 
+# book/practice/classifier.ipynb, cell classifier-40
 def summarize_experts(parameters, a0, mean, scale):
-    """Experts in the units of X.  [eq-clf-units, eq-clf-noise, eq-clf-weight, eq-clf-logit]
+    """Experts in the units of X.   -> ExpertSummary
 
-    a0: shape of the noise prior; mean, scale (d,): from column_scale -> ExpertSummary
+    [eq-clf-units, eq-clf-noise, eq-clf-weight, eq-clf-logit]
+    a0: shape of the noise prior; mean, scale (d,): from column_scale
     """
     p, rows = parameters, parameters.a - a0
     slope = p.M[:, :, :-1] / scale
     offset = p.M[:, :, -1] - slope @ mean
     noise = np.sqrt(p.b / np.where(p.a > 1, p.a - 1, np.nan)[:, None])
     out, bias = p.beta1_mu[:, :-1], p.beta1_mu[:, -1]
-    return ExpertSummary(rows / max(rows.sum(), 1e-300), slope, offset, noise,
-                         np.einsum("li,kid->kld", out, slope), offset @ out.T + bias)
+    weight = rows / max(rows.sum(), 1e-300)
+    return ExpertSummary(weight, slope, offset, noise,
+                         np.einsum("li,kid->kld", out, slope),
+                         offset @ out.T + bias)
 
 
-# book/practice/classifier.ipynb, cell classifier-41
+# book/practice/classifier.ipynb, cell classifier-44
 FORMAT, SCHEMA_VERSION = "cmn_literate.CMNClassifier", 1
 
 
@@ -360,7 +374,7 @@ def _header(est):
             "object_labels": est.classes_.dtype.kind == "O"}
 
 
-# book/practice/classifier.ipynb, cell classifier-42
+# book/practice/classifier.ipynb, cell classifier-45
 def save_model(est, path):
     """Write a fitted estimator to one file, atomically.  [eq-clf-kept]
 
@@ -389,7 +403,7 @@ def save_model(est, path):
         raise
 
 
-# book/practice/classifier.ipynb, cell classifier-43
+# book/practice/classifier.ipynb, cell classifier-46
 def _read_model(path):
     """Header and arrays of a saved model; ValueError when it is not one."""
     try:
@@ -402,14 +416,16 @@ def _read_model(path):
     except (FileNotFoundError, PermissionError):
         raise
     except Exception as error:      # a damaged zip file can raise almost anything
-        raise ValueError(f"{path}: expected a file written by CMNClassifier.save, got "
-                         f"something else or a damaged file ({error})") from None
+        raise ValueError(
+            f"{path}: expected a file written by CMNClassifier.save, got "
+            f"something else or a damaged file ({error})") from None
     if schema > SCHEMA_VERSION:
-        raise ValueError(f"{path}: schema {schema} is newer than what this version "
-                         f"reads ({SCHEMA_VERSION}): update cmn_literate")
+        raise ValueError(f"{path}: schema {schema} is newer than what this "
+                         f"version reads ({SCHEMA_VERSION}): update cmn_literate")
     return header, arrays
 
 
+# book/practice/classifier.ipynb, cell classifier-47
 def load_model(cls, path):
     """Estimator of class cls from a file that save_model wrote.  [eq-clf-kept]
 
@@ -423,9 +439,10 @@ def load_model(cls, path):
                          f"({type(error).__name__}: {error})") from None
 
 
-# book/practice/classifier.ipynb, cell classifier-44
+# book/practice/classifier.ipynb, cell classifier-48
 def _restore(cls, header, arrays):
-    options = {**header["options"], "priors": Priors(**header["options"]["priors"])}
+    options = dict(header["options"])
+    options["priors"] = Priors(**options["priors"])
     est = cls(**options)
     labels = arrays["classes"]
     est.classes_ = labels.astype(object) if header["object_labels"] else labels
@@ -441,7 +458,7 @@ def _restore(cls, header, arrays):
     return est
 
 
-# book/practice/classifier.ipynb, cell classifier-46
+# book/practice/classifier.ipynb, cell classifier-50
 def _check_options(est):
     """ValueError naming the first argument of the estimator that is off."""
     for name in ("n_experts", "n_init", "max_sweeps", "inner"):
@@ -465,9 +482,11 @@ def _check_options(est):
                              f"{high}, got {value!r}")
 
 
+# book/practice/classifier.ipynb, cell classifier-51
 def _check_columns(X):
     """ValueError for text, and naming the columns of a DataFrame that are off."""
-    if isinstance(X, (list, tuple, np.ndarray)) and np.asarray(X).dtype.kind in "US":
+    plain = isinstance(X, (list, tuple, np.ndarray))
+    if plain and np.asarray(X).dtype.kind in "US":
         raise ValueError("X: expected numbers, got text")
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None or not hasattr(X, "columns"):
@@ -482,9 +501,9 @@ def _check_columns(X):
         raise ValueError(f"X: expected numeric columns, got {', '.join(bad)}")
 
 
-# book/practice/classifier.ipynb, cell classifier-47
+# book/practice/classifier.ipynb, cell classifier-52
 class CMNClassifier(ClassifierMixin, BaseEstimator):
-    """Conditional mixture network: a probability for every class, by coordinate ascent.
+    """Conditional mixture network: a probability for every class.
 
     n_experts     K
     latent_dim    h; None means number of classes - 1
@@ -494,7 +513,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
                   "holdout" share of the rows (holdout=0.2), fitted again on all
     max_sweeps, tol   stop when the bound gains less than tol per row in a sweep
     inner, init, omega1, accelerate   see cavi.fit.  init="class-code" aims the
-                  latents at a code of the classes, for any latent_dim (cavi.class_code)
+                  latents at a code of the classes: cavi.class_code, any latent_dim
     standardize   measure every column in its standard deviations [eq-clf-scale]
     random_state  None, whole number, numpy Generator or RandomState
     verbose       1: a progress bar on a terminal; 2: always (needs tqdm)
@@ -506,11 +525,12 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     converged_ (all), mean_ and scale_ (of the columns).
     """
 
-    def __init__(self, n_experts=10, latent_dim=None, priors=Priors(), n_init=1,
-                 max_sweeps=500, tol=1e-6, inner=1, init="class-code",
-                 standardize=True, random_state=None, verbose=0, method="cavi",
-                 select="average", holdout=0.2, omega1="per-component",
-                 accelerate=False, classes=None):
+    def __init__(self, n_experts=10, latent_dim=None,
+                 priors=Priors(),  # noqa: B008  Priors are frozen
+                 n_init=1, max_sweeps=500, tol=1e-6, inner=1,
+                 init="class-code", standardize=True, random_state=None, verbose=0,
+                 method="cavi", select="average", holdout=0.2,
+                 omega1="per-component", accelerate=False, classes=None):
         self.n_experts = n_experts
         self.latent_dim = latent_dim
         self.priors = priors
@@ -574,10 +594,11 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best]
 
     def gate(self, X, start=0):
-        """Probability that each expert of a kept start is in charge.   -> (n, K)"""
+        """Probability (n, K) that each expert of a kept start is in charge."""
         starts = self._parameters()
         if not 0 <= start < len(starts):
-            raise ValueError(f"start: expected 0 to {len(starts) - 1}, got {start!r}")
+            raise ValueError(f"start: expected 0 to {len(starts) - 1}, "
+                             f"got {start!r}")
         return gate_probs(starts[start], self._inputs(X))
 
     def uncertainty(self, X, n_draws=64, random_state=0):
@@ -605,7 +626,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         return (X - self.mean_) / self.scale_
 
     def save(self, path):
-        """Write the fitted model to one file (.npz with a JSON header, no pickle)."""
+        """Write the fitted model to one file (.npz and JSON, no pickle)."""
         check_is_fitted(self)
         save_model(self, path)
 
@@ -615,12 +636,14 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         return load_model(cls, path)
 
 
-# book/practice/classifier.ipynb, cell classifier-52
+# book/practice/classifier.ipynb, cell classifier-57
 # training rows, test rows, experts
-PAPER_RUNS = {name: (most, n_test, 20) for name, (_, most, n_test) in SPLITS.items()
+PAPER_RUNS = {name: (n_train, n_test, 20)
+              for name, (_, n_train, n_test) in SPLITS.items()
               } | {"pinwheels": (400, 500, 10)}
 
 
+# book/practice/classifier.ipynb, cell classifier-58
 def evaluate(name, seed=0, data_home=None, **options):
     """One run at the paper's setting.  [eq-accuracy, eq-lpd, eq-ece]
 
