@@ -1,10 +1,12 @@
-"""Write the generated pages of the book: the API, "Paper to book", and the table of the notation page.
+"""Write what is generated from the chapters: the pages API and "Paper to book", the table of the notation page,
+and the picture and the list of chapters of the README.
 
     python tools/pages.py [--check]
 """
 
 import argparse
 import ast
+import base64
 import os
 import re
 import sys
@@ -16,6 +18,7 @@ from typing import NamedTuple
 from tangle import DEFINITIONS, PACKAGE, ROOT, cell_name, headline, marker, module_sources, read_chapters, write_atomically
 
 NOTE = "<!-- Written by tools/pages.py; edit its sources, not this page. -->\n\n"
+PICTURE = "book/practice/classifier.ipynb", "#| alt: Left: the plane cut into bent regions"      # the README's
 LABEL = re.compile(r"\$\$[ \t]*\(([\w-]+)\)|^:label:[ \t]*(eq-[\w-]+)", re.MULTILINE)
 
 
@@ -168,26 +171,50 @@ def pages(root=ROOT):
     if (root / "book/paper.toml").exists():
         rows = tomllib.loads((root / "book/paper.toml").read_text(encoding="utf-8"))["equation"]
         out["book/appendix/paper_to_book.md"] = NOTE + paper_page(rows, chapters, root)
-    notation = root / "book/notation.md"
-    if (root / "book/symbols.toml").exists() and notation.exists():
+    if (root / "book/symbols.toml").exists() and (root / "book/notation.md").exists():
         symbols = next(iter(tomllib.loads((root / "book/symbols.toml").read_text(encoding="utf-8")).values()))
-        begin, end = "<!-- begin symbols -->", "<!-- end symbols -->"
-        before, _, rest = notation.read_text(encoding="utf-8").partition(begin)
-        out["book/notation.md"] = f"{before}{begin}\n{symbol_table(symbols)}{end}{rest.partition(end)[2]}" if rest else before
+        out["book/notation.md"] = insert(root / "book/notation.md", "symbols", symbol_table(symbols))
+    if (root / "README.md").exists():
+        out["README.md"] = insert(root / "README.md", "chapters", chapter_list(chapters))
+    if PICTURE[0] in chapters:
+        out["_static/picture.png"] = picture(chapters[PICTURE[0]])
     return out
+
+
+def insert(path, name, text):
+    """The file with `text` between its marks <!-- begin name --> and <!-- end name -->; unchanged if it has none."""
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    return f"{before}{begin}\n{text}{end}{rest.partition(end)[2]}" if rest else before
+
+
+def chapter_list(chapters):
+    """The chapters with their claims, for the README."""
+    lines = [(path, *headline(notebook)) for path, notebook in chapters.items()]
+    return "".join(f"- [{title}]({path}): {claim}\n" for path, title, claim in lines)
+
+
+def picture(notebook):
+    """The first figure that follows the cell with PICTURE's words in its alt text, as PNG bytes."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and PICTURE[1] in cell.source:
+            for output in cell.outputs:
+                if "image/png" in output.get("data", {}):
+                    return base64.b64decode(output["data"]["image/png"])
+    raise SystemExit(f"pages: no figure with {PICTURE[1]!r} in its alt text in {PICTURE[0]}")
 
 
 def main(argv=None, root=ROOT):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is stale")
     args = parser.parse_args(argv)
-    stale = [(path, text) for path, text in pages(root).items()
-             if not (root / path).exists() or (root / path).read_text(encoding="utf-8") != text]
-    for path, text in stale:
+    wanted = {path: text if isinstance(text, bytes) else text.encode() for path, text in pages(root).items()}
+    stale = [(path, data) for path, data in wanted.items() if not (root / path).exists() or (root / path).read_bytes() != data]
+    for path, data in stale:
         if args.check:
             print(f"pages: {path} is stale; run 'make notebooks'", file=sys.stderr)
         else:
-            write_atomically(root / path, text)
+            write_atomically(root / path, data)
             print(f"wrote {path}")
     return 1 if args.check and stale else 0
 

@@ -171,11 +171,11 @@ def tangle(path, notebook, earlier):
 
 
 def write_atomically(path, text):
-    """Replace a file in one step: a reader sees the old text or the new one, never half."""
+    """Replace a file by a text or by bytes in one step: a reader sees the old one or the new one, never half."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(text if isinstance(text, bytes) else text.encode())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
