@@ -28,7 +28,7 @@ def experts_from_sums(n_k, gram, cross, squares, M_ref, priors):
     M_ref (K,h,D) reference means; residuals are r = mu - M_ref x~
     n_k (K,) = sum gamma;  gram (K,D,D) = sum gamma x~ x~^T
     cross (K,h,D) = sum gamma r x~^T;  squares (K,h) = sum gamma (r^2 + Sigma_ii)
-    -> (M (K,h,D), V (K,D,D) covariance, a (K,), b (K,h) rate), log_normaliser (K,):
+    -> (M (K,h,D), V (K,D,D) covariance, a (K,), b (K,h) rate), log_normaliser (K,)
        the maximum of the bound, without -(h/2) n_k ln 2 pi  [eq-expert-maximum]
     """
     h, D = M_ref.shape[-2:]
@@ -51,7 +51,8 @@ def two_pass_update(Xt, gram, gamma, mu, spread, priors):
     mu (N,K,h) means of x1; spread (N,K,h) its variances Sigma_ii
     -> (M, V, a, b), log_normaliser (K,) as from experts_from_sums
     """
-    Xt, gamma, mu, spread = (onp.asarray(v, float) for v in (Xt, gamma, mu, spread))
+    arrays = Xt, gamma, mu, spread
+    Xt, gamma, mu, spread = (onp.asarray(v, float) for v in arrays)
     M = onp.zeros((mu.shape[1], mu.shape[2], Xt.shape[1]))
     for _ in range(2):
         r = mu - onp.einsum("kid,nd->nki", M, Xt)
@@ -65,10 +66,10 @@ def two_pass_update(Xt, gram, gamma, mu, spread, priors):
 
 # book/network/experts.ipynb, cell experts-22
 def regression_log_evidence(design, targets, v0, a0, b0, M0=0.0):
-    """ln p(targets) of linear regression on a given design, nats.  [eq-mng-evidence]
+    """ln p(targets) of linear regression on a design, nats.  [eq-mng-evidence]
 
     design (N,D) used as it stands, no column added; targets (N,h), independent
-    v0 variance scale, a0 shape, b0 rate; M0 prior mean, a number or (h,D)   -> float
+    v0 variance scale, a0 shape, b0 rate; M0 prior mean, number or (h,D)  -> float
     ValueError if a shape does not fit or an entry is not finite.
     """
     design, targets = check_X(design, "design"), check_X(targets, "targets")
@@ -85,9 +86,9 @@ def regression_log_evidence(design, targets, v0, a0, b0, M0=0.0):
 
 # book/network/experts.ipynb, cell experts-23
 def mng_log_evidence(X, x1, v0, a0, b0, M0=0.0):
-    """ln p(x1 | X) of one expert that has seen its outputs, nats.  [eq-mng-evidence]
+    """ln p(x1 | X) of an expert that has seen its outputs.  [eq-mng-evidence]
 
-    X (N,d) unpadded inputs, x1 (N,h) outputs, M0 a number or (h,d+1)   -> float
+    X (N,d) unpadded inputs, x1 (N,h) outputs, M0 a number or (h,d+1)  -> nats
     """
     return regression_log_evidence(pad(check_X(X)), x1, v0, a0, b0, M0)
 
@@ -95,7 +96,7 @@ def mng_log_evidence(X, x1, v0, a0, b0, M0=0.0):
 # book/network/experts.ipynb, cell experts-32
 @lru_cache(maxsize=64)
 def lower_triangle(m):
-    """How a symmetric (m, m) matrix is packed: i >= j, by rows.  [eq-outer-features]
+    """How a symmetric (m,m) matrix is packed: i >= j by rows.  [eq-outer-features]
 
     -> row i and column j of each of the m(m+1)/2 entries;
        its weight in a quadratic form: 1 if i = j, else 2  [eq-pack-quadratic];
@@ -163,7 +164,7 @@ def expert_update(X, gamma, mu, Sigma, priors):
 
 # book/network/experts.ipynb, cell experts-43
 def row_quadratic(X, S):
-    """x~_n^T S_k x~_n of every row and matrix, differentiable.  [eq-pack-quadratic]
+    """x~_n^T S_k x~_n of all rows and matrices, differentiable. [eq-pack-quadratic]
 
     X (N,d) unpadded, S (K,D,D) -> (N,K)
     """
