@@ -88,18 +88,20 @@ def script_of(notebook, mutant=None):
 
 
 def sandbox(folder):
-    """Package and tests without caches, so that nothing stale is imported."""
+    """Package, tests and stored records without caches, so that nothing stale is imported."""
     clean = shutil.ignore_patterns("__pycache__", ".*")
-    for name in ("cmn_literate", "tests", "tools"):
-        shutil.copytree(ROOT / name, folder / name, ignore=clean)
+    for name in ("cmn_literate", "tests", "tools", "results"):
+        if (ROOT / name).exists():
+            shutil.copytree(ROOT / name, folder / name, ignore=clean)
     shutil.copy(ROOT / "pyproject.toml", folder)
 
 
-def run(command, folder):
+def run(command, folder, inside="."):
+    """(exit code, output) of Python on the copy in folder."""
     env = {**os.environ, "PYTHONPATH": str(folder), "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1",
            "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": "", "PYTHONHASHSEED": "0"}
     try:
-        done = subprocess.run([sys.executable, *command], cwd=folder, env=env, text=True, stdin=subprocess.DEVNULL,
+        done = subprocess.run([sys.executable, *command], cwd=folder / inside, env=env, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         return 1, "TimeoutError: ran too long"
@@ -115,8 +117,10 @@ def last_error(output):
 def run_chapter(notebook, folder, mutant=None):
     """("cell: error", output) of the cell that raised, or ("", output)."""
     text, starts = script_of(notebook, mutant)
-    (folder / "chapter.py").write_text(text)
-    code, output = run(["chapter.py"], folder)
+    inside = notebook.relative_to(ROOT).parent         # where a notebook runs
+    (folder / inside).mkdir(parents=True)
+    (folder / inside / "chapter.py").write_text(text)
+    code, output = run(["chapter.py"], folder, inside)
     if code == 0:
         return "", output
     frames = [int(n) for n in re.findall(r'chapter\.py", line (\d+)', output)]
@@ -293,7 +297,7 @@ MUTANTS = [
     Mutant("latent-mean-without-precision", "latents", "eta += prep.tau * mean", "eta += mean", UPDATES),
     Mutant("latent-cross-sign", "latents", "onp.subtract(pull[:, None, :], eta, out=eta)", "onp.add(pull[:, None, :], eta, out=eta)", UPDATES),
     Mutant("latent-moment-without-spread", "latents", "block += Sigma[i, :i + 1]", "block += 0 * Sigma[i, :i + 1]", FIT),
-    Mutant("estep-unreached-sticks", "latents", "        omega *= b[:, None, :]", "        omega *= 1", FIT),
+    Mutant("estep-unreached-sticks", "latents", "b, log_cosh) omega *= b[:, None, :]", "b, log_cosh)\n        omega *= 1", FIT),
     Mutant("estep-entropy-half", "latents", "score = 0.5 * log_det", "score = 1.0 * log_det", FIT),
     Mutant("estep-entropy-constant", "latents", ".sum(-1) + h)[:, None]", ".sum(-1))[:, None]", FIT),
     Mutant("estep-log-two", "latents", "@ kappa - onp.log(2.0) * b.sum(0)", "@ kappa", FIT),
@@ -328,6 +332,8 @@ MUTANTS = [
     Mutant("expand-shift-sign", "cavi", "T[h, :h] = -c / s", "T[h, :h] = c / s", FIT),
     Mutant("expand-bound-stale", "cavi", "after = expand(after, priors)\n                bound -=", "after = expand(after, priors)\n                bound -= 1.1 *", FIT),
     Mutant("tolerance-not-per-row", "cavi", "< tol * len(X)", "< tol", FIT),
+    Mutant("resume-any-note", "cavi", "note[0] is parameters", "True", FIT),
+    Mutant("resume-one-block-sum", "cavi", "(parameters, total)", "(parameters, sums)", FIT),
     # predict
     Mutant("logit-without-spread", "predict", "np.maximum(row_quadratic(X, S), 0.0)", "0 * row_quadratic(X, S)", PREDICT),
     Mutant("student-scale-for-rate", "predict", "spread[:, :, None] * p.b / p.a[:, None]", "spread[:, :, None] * p.a[:, None] / p.b", PREDICT),
@@ -336,7 +342,7 @@ MUTANTS = [
     Mutant("stretch-sign", "predict", "np.copysign(t[..., place.reshape(np.shape(z))], z)", "t[..., place.reshape(np.shape(z))]", PREDICT),
     Mutant("smoothstep-weights", "predict", "w * (1 - s**2)**2", "w * (1 - s**2)", PREDICT),
     Mutant("auto-too-coarse", "predict", "(1e-9, 3.0, 1025)", "(1e-2, 3.0, 1025)", PREDICT),
-    Mutant("cubature-radius", "predict", "return np.sqrt(h) * np.concatenate", "return h * np.concatenate", PREDICT),
+    Mutant("cubature-radius", "predict", "return np.sqrt(h) * z, np.full(2 * h", "return h * z, np.full(2 * h", PREDICT),
     Mutant("antithetic-weights", "predict", "np.full(2 * len(z), 0.5 / len(z))", "np.full(2 * len(z), 1 / len(z))", PREDICT),
     Mutant("twins-whatever-the-noise", "predict", "[p.a[:, None], p.b, p.M", "[p.a[:, None], 0 * p.b, p.M", PREDICT),
     Mutant("mixture-without-gate", "predict", "logsumexp(gate[:, :, None] + experts, axis=1)", "logsumexp(experts - np.log(experts.shape[1]), axis=1)", PREDICT),
@@ -352,7 +358,10 @@ MUTANTS = [
     Mutant("noise-shape", "classifier", "np.where(p.a > 1, p.a - 1, np.nan)", "np.where(p.a > 1, p.a, np.nan)", CLASSIFIER),
     Mutant("starts-geometric-mean", "classifier", "return logsumexp(logs, axis=0) - np.log(len(logs))", "return logs.mean(axis=0)", CLASSIFIER),
     Mutant("worst-elbo", "classifier", "max(fits, key=lambda result: result.elbo[-1])", "min(fits, key=lambda result: result.elbo[-1])", CLASSIFIER),
-    Mutant("holdout-seen-in-training", "classifier", "score(run(rows, i, seed), Z[test])", "score(run(everything, i, seed), Z[test])", CLASSIFIER),
+    Mutant("holdout-seen-in-training", "classifier", "score(run(rows, i, seed), Z[test])", "score(run(np.arange(len(Z)), i, seed), Z[test])", CLASSIFIER),
+    Mutant("holdout-largest-class-first", "classifier", "rank[mine] = (np.arange(len(mine)) + 0.5) / len(mine)", "rank[mine] = np.arange(len(mine))", CLASSIFIER),
+    Mutant("divergence-reversed", "classifier", "gap = np.subtract(log_q, log_p,", "gap = np.subtract(log_p, log_q,", CLASSIFIER),
+    Mutant("information-of-one-start", "classifier", "return total / (each * len(starts))", "return total / each", CLASSIFIER),
     # datasets
     Mutant("pinwheel-deviations-swapped", "datasets", "[radial_std, tangential_std] + [1.0, 0.0]", "[tangential_std, radial_std] + [1.0, 0.0]"),
     Mutant("pinwheel-straight-arms", "datasets", "angle = 2 * np.pi * y / n_classes + rate * np.exp(r)", "angle = 2 * np.pi * y / n_classes + rate * r"),
