@@ -99,7 +99,7 @@ UPDATES = {"x": _x, "omega1": _omega1, "omega0": _omega0, "z": _z,
            "beta1": _beta1, "beta0": _beta0, "experts": _experts}
 
 
-# book/network/cavi.ipynb, cell cavi-24
+# book/network/cavi.ipynb, cell cavi-22
 def sweep(state, X, y, priors, inner=1):
     """One canonical sweep over all seven factors.  [eq-sweep]
 
@@ -111,7 +111,7 @@ def sweep(state, X, y, priors, inner=1):
     return state
 
 
-# book/network/cavi.ipynb, cell cavi-27
+# book/network/cavi.ipynb, cell cavi-25
 def _prior_start(K, h, L, D, priors, rng):
     """Every global factor at its prior."""
     def eye(count, size, scale):
@@ -133,7 +133,7 @@ def _random_start(K, h, L, D, priors, rng, scale=3.0, variance=0.01):
     return p._replace(**means, **spreads)
 
 
-# book/network/cavi.ipynb, cell cavi-29
+# book/network/cavi.ipynb, cell cavi-27
 def local_factors(parameters, X, y, shared=False, rounds=1000, tol=1e-12):
     """Complete State of labelled rows under given global factors.
     [eq-latent-x, eq-output-tilt, eq-row-gamma]
@@ -159,7 +159,7 @@ def local_factors(parameters, X, y, shared=False, rounds=1000, tol=1e-12):
     return _z(state, X, y, None) if rounds else state
 
 
-# book/network/cavi.ipynb, cell cavi-36
+# book/network/cavi.ipynb, cell cavi-34
 def class_code(n_classes, latent_dim, scale=3.0):
     """Latent targets and output weights of the class-code start.  [eq-class-code]
 
@@ -175,7 +175,7 @@ def class_code(n_classes, latent_dim, scale=3.0):
     return U[:, :h] * s[:h], Wt[:h].T
 
 
-# book/network/cavi.ipynb, cell cavi-39
+# book/network/cavi.ipynb, cell cavi-37
 def cluster_labels(X, n_experts, rng):
     """k-means cluster of every row, the largest first.  [eq-class-prior]
 
@@ -200,7 +200,7 @@ def soften(label, n_experts, confidence=0.9):
     return confidence * np.eye(n_experts)[label] + (1 - confidence) / n_experts
 
 
-# book/network/cavi.ipynb, cell cavi-42
+# book/network/cavi.ipynb, cell cavi-40
 def code_experts(X, label, target, n_experts, priors, block_rows=512):
     """q(A, tau) as if x1 were its target, with weights soften(label).
     [eq-expert-update]   X (N,d), label (N,), target (N,h) -> M, V, a, b"""
@@ -220,7 +220,7 @@ def code_experts(X, label, target, n_experts, priors, block_rows=512):
     return factors
 
 
-# book/network/cavi.ipynb, cell cavi-43
+# book/network/cavi.ipynb, cell cavi-41
 def code_gate(X, label, n_experts, priors, rounds=3, block_rows=512):
     """q(beta_0) after some (omega0, beta0) rounds with responsibilities
     soften(label).  [eq-gate-mu, eq-gate-S]   -> (K-1,D), (K-1,D,D)"""
@@ -238,7 +238,7 @@ def code_gate(X, label, n_experts, priors, rounds=3, block_rows=512):
     return mu, S
 
 
-# book/network/cavi.ipynb, cell cavi-46
+# book/network/cavi.ipynb, cell cavi-44
 def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
                     method="class-code"):
     """Global factors to start from.  [eq-class-code]
@@ -264,7 +264,7 @@ def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
                       *code_experts(X, label, target, K, priors))
 
 
-# book/network/cavi.ipynb, cell cavi-47
+# book/network/cavi.ipynb, cell cavi-45
 def init_state(X, y, n_experts, latent_dim, n_classes, priors, rng,
                method="class-code", shared=False):
     """Complete starting State: init_parameters, then x and omega0 with xi1 = 0 and
@@ -274,7 +274,7 @@ def init_state(X, y, n_experts, latent_dim, n_classes, priors, rng,
     return local_factors(parameters, X, y, shared, rounds=0)
 
 
-# book/network/cavi.ipynb, cell cavi-58
+# book/network/cavi.ipynb, cell cavi-56
 def mstep(sums, parameters, priors):
     """New global factors from summed statistics.
     [eq-beta1, eq-gate-mu, eq-gate-S, eq-expert-sums, eq-mstep-bound]
@@ -294,7 +294,7 @@ def mstep(sums, parameters, priors):
     return Parameters(*beta1, *beta0, *experts), log_normaliser
 
 
-# book/network/cavi.ipynb, cell cavi-60
+# book/network/cavi.ipynb, cell cavi-58
 def expected_log_joint(sums, prep):
     """J: the part of sums.bound that depends on the global factors (nats).
     [eq-joint-sums]   sums Sums of an E-step with prep, Prepared -> float"""
@@ -308,7 +308,7 @@ def expected_log_joint(sums, prep):
     return output + gate + scale - 0.5 * h * np.sum(sums.gram * p.spread)
 
 
-# book/network/cavi.ipynb, cell cavi-62
+# book/network/cavi.ipynb, cell cavi-60
 def block_size(n_rows, D, K, h, J, budget=1 << 19):
     """Rows per block so that its working set, about 8 * budget bytes, stays in the
     cache.  [eq-block-sums]   At least 16."""
@@ -336,7 +336,7 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False):
     return blocks
 
 
-# book/network/cavi.ipynb, cell cavi-63
+# book/network/cavi.ipynb, cell cavi-61
 def _block_sums(blocks, parameters, prep, inner):
     """Sums of all blocks.  Goes on behind the last block that carries a note
     (parameters, sums so far) with these very parameters."""
@@ -367,7 +367,7 @@ def block_sweep(blocks, parameters, priors, inner=1):
     return after, total.bound - expected_log_joint(total, prep) + log_normaliser
 
 
-# book/network/cavi.ipynb, cell cavi-69
+# book/network/cavi.ipynb, cell cavi-67
 def expand(parameters, priors):
     """Best rescaling and shift of the latent axes, x1_i -> s_i x1_i + c_i.
     [eq-expand-map, eq-expand-scale, eq-expand-shift]
@@ -394,7 +394,7 @@ def expand(parameters, priors):
     return p._replace(beta1_mu=beta1_mu, beta1_S=beta1_S, M=M, b=b)
 
 
-# book/network/cavi.ipynb, cell cavi-73
+# book/network/cavi.ipynb, cell cavi-71
 @dataclass(frozen=True)
 class Fit:
     """Result of fit.  [eq-stop]
@@ -422,7 +422,7 @@ class Fit:
         return local_factors(self.parameters, X, y, self.shared, rounds, tol)
 
 
-# book/network/cavi.ipynb, cell cavi-75
+# book/network/cavi.ipynb, cell cavi-73
 def _check_problem(X, y, n_experts, latent_dim, n_classes):
     """Arguments that describe the model, checked.   -> X, y, (K, h, L)"""
     X = check_X(X)
@@ -458,7 +458,7 @@ def _check_options(priors, rng, init, max_sweeps, tol, inner, omega1):
     check_count(max_sweeps, "max_sweeps")
 
 
-# book/network/cavi.ipynb, cell cavi-76
+# book/network/cavi.ipynb, cell cavi-74
 def _check_start(start, X, y, sizes, priors, shared):
     """start must be a Fit of the same model to the same rows."""
     if not isinstance(start, Fit):
@@ -479,7 +479,7 @@ def _check_start(start, X, y, sizes, priors, shared):
         raise ValueError("start: expected a fit of these rows, got other rows")
 
 
-# book/network/cavi.ipynb, cell cavi-78
+# book/network/cavi.ipynb, cell cavi-76
 def _begin(X, y, sizes, priors, rng, init, shared, start):
     """Parameters, blocks, trace and converged to go on from."""
     if start is None:
@@ -490,7 +490,7 @@ def _begin(X, y, sizes, priors, rng, init, shared, start):
     return start.parameters, list(start.resume), list(start.elbo), start.converged
 
 
-# book/network/cavi.ipynb, cell cavi-79
+# book/network/cavi.ipynb, cell cavi-77
 def fit(X, y, n_experts=10, latent_dim=None, n_classes=None,
         priors=Priors(),  # noqa: B008  Priors are frozen
         rng=0, init="class-code", max_sweeps=500, tol=1e-6, inner=1,
