@@ -43,26 +43,26 @@ def coefficients_from_sums(gram, linear, sigma):
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-09
-def regression_update(Xt, b, kappa, xi, sigma):
+def regression_update(design, b, kappa, xi, sigma):
     """Optimal q(beta) given q(omega) = PG(b, xi).  [eq-mr-beta]
 
-    Xt (N,D) inputs, padded if there is an intercept; b, kappa, xi (N,J); sigma > 0
+    design (N,D) inputs, padded if there is an intercept; b, kappa, xi (N,J); sigma > 0
     -> mu (J,D), S (J,D,D).   D x D solves only; no step size.
     """
     omega = b * pg_mean(1.0, xi)
-    gram = onp.stack([(Xt * w[:, None]).T @ Xt for w in omega.T])
-    return coefficients_from_sums(gram, kappa.T @ Xt, sigma)[:2]
+    gram = onp.stack([(design * w[:, None]).T @ design for w in omega.T])
+    return coefficients_from_sums(gram, kappa.T @ design, sigma)[:2]
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-14
-def regression_moments(Xt, mu, S):
+def regression_moments(design, mu, S):
     """E[psi] and E[psi^2] of psi_nj = beta_j . x~_n under q(beta).  [eq-mr-omega]
 
-    Xt (N,D), mu (J,D), S (J,D,D) -> (N,J), (N,J)
+    design (N,D), mu (J,D), S (J,D,D) -> (N,J), (N,J)
     The optimal tilt of omega_nj is the root of the second.
     """
     B = second_moment(mu, S)
-    return Xt @ mu.T, np.sum(np.tensordot(Xt, B, axes=(1, 1)) * Xt[:, None, :], -1)
+    return design @ mu.T, np.sum(np.tensordot(design, B, axes=(1, 1)) * design[:, None, :], -1)
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-17
@@ -77,13 +77,13 @@ def stick_log_bound(psi, psi2, xi, b, kappa):
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-18
-def regression_bound(Xt, b, kappa, mu, S, xi, sigma):
+def regression_bound(design, b, kappa, mu, S, xi, sigma):
     """Complete ELBO of the regression, at most ln p(y | X).  [eq-mr-bound]
 
-    Xt (N,D); b, kappa, xi (N,J); mu (J,D), S (J,D,D); sigma > 0 -> nats
+    design (N,D); b, kappa, xi (N,J); mu (J,D), S (J,D,D); sigma > 0 -> nats
     Differentiable in mu, S, xi.
     """
-    psi, psi2 = regression_moments(Xt, mu, S)
+    psi, psi2 = regression_moments(design, mu, S)
     rows = np.sum(stick_log_bound(psi, psi2, xi, b, kappa))
     return rows - np.sum(gaussian_kl(mu, S, sigma))
 
