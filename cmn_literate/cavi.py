@@ -440,6 +440,7 @@ def _check_problem(X, y, n_experts, latent_dim, n_classes):
     return X, y, (check_count(n_experts, "n_experts"), h, L)
 
 
+# book/network/cavi.ipynb, cell cavi-74
 def _check_options(priors, rng, init, max_sweeps, tol, inner, omega1):
     """Arguments that say how to run, checked."""
     if not isinstance(priors, Priors):
@@ -458,7 +459,7 @@ def _check_options(priors, rng, init, max_sweeps, tol, inner, omega1):
     check_count(max_sweeps, "max_sweeps")
 
 
-# book/network/cavi.ipynb, cell cavi-74
+# book/network/cavi.ipynb, cell cavi-75
 def _check_start(start, X, y, sizes, priors, shared):
     """start must be a Fit of the same model to the same rows."""
     if not isinstance(start, Fit):
@@ -479,7 +480,7 @@ def _check_start(start, X, y, sizes, priors, shared):
         raise ValueError("start: expected a fit of these rows, got other rows")
 
 
-# book/network/cavi.ipynb, cell cavi-76
+# book/network/cavi.ipynb, cell cavi-77
 def _begin(X, y, sizes, priors, rng, init, shared, start):
     """Parameters, blocks, trace and converged to go on from."""
     if start is None:
@@ -490,7 +491,7 @@ def _begin(X, y, sizes, priors, rng, init, shared, start):
     return start.parameters, list(start.resume), list(start.elbo), start.converged
 
 
-# book/network/cavi.ipynb, cell cavi-77
+# book/network/cavi.ipynb, cell cavi-78
 def fit(X, y, n_experts=10, latent_dim=None, n_classes=None,
         priors=Priors(),  # noqa: B008  Priors are frozen
         rng=0, init="class-code", max_sweeps=500, tol=1e-6, inner=1,

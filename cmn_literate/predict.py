@@ -333,13 +333,14 @@ def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
     return out.reshape(n, R, out.shape[1])[:, place]
 
 
+# book/network/predict.ipynb, cell predict-49
 def class_probs_by_expert(parameters, X, **options):
     """P_kc(x): what each expert predicts.  [eq-predict]
     Options as in class_log_probs_by_expert; X (n,d) -> (n,K,L)"""
     return np.exp(class_log_probs_by_expert(parameters, X, **options))
 
 
-# book/network/predict.ipynb, cell predict-50
+# book/network/predict.ipynb, cell predict-51
 def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
                       rng=None):
     """ln p(y = c | x, data), everything uncertain integrated out.  [eq-predict]
@@ -372,13 +373,14 @@ def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
     return out
 
 
+# book/network/predict.ipynb, cell predict-52
 def predict_proba(parameters, X, **options):
     """p(y = c | x, data).  [eq-predict]
     Options as in predict_log_proba; X (n,d) -> (n,L), rows sum to 1"""
     return np.exp(predict_log_proba(parameters, X, **options))
 
 
-# book/network/predict.ipynb, cell predict-57
+# book/network/predict.ipynb, cell predict-59
 def sample_parameters(parameters, rng, n_draws):
     """Independent draws of Theta from q.  [eq-mng]
 
@@ -398,7 +400,7 @@ def sample_parameters(parameters, rng, n_draws):
     return Theta(beta1, p.beta0_mu + noise(p.beta0_S), A, tau)
 
 
-# book/network/predict.ipynb, cell predict-61
+# book/network/predict.ipynb, cell predict-63
 def point_posterior(theta):
     """A single Theta as parameters of q without uncertainty: predict_proba of it
     is the likelihood p(y|x,Theta).  [eq-pred-likelihood]
