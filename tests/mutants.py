@@ -24,7 +24,7 @@ from typing import NamedTuple
 import nbformat
 
 ROOT = Path(__file__).resolve().parents[1]
-TIMEOUT = 300
+TIMEOUT = 900                                          # seconds; running out of them is no verdict
 NOT_A_FAULT = ("SyntaxError", "NameError", "ImportError", "ModuleNotFoundError", "UnboundLocalError")
 
 
@@ -104,7 +104,7 @@ def run(command, folder, inside="."):
         done = subprocess.run([sys.executable, *command], cwd=folder / inside, env=env, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
-        return 1, "TimeoutError: ran too long"
+        raise ValueError(f"{command[-1]} took more than {TIMEOUT} seconds") from None
     return done.returncode, done.stdout
 
 
@@ -248,7 +248,7 @@ MUTANTS = [
     Mutant("gamma-kl-normaliser", "expfam", "- gammaln(a) + gammaln(a0)", "- gammaln(a)"),
     Mutant("mng-kl-one-row", "expfam", "rows = h * (", "rows = ("),
     Mutant("mng-kl-v0", "expfam", "axis=-1), axis=-1) / v0", "axis=-1), axis=-1)"),
-    Mutant("log-det-half", "expfam", "2 * onp.log(onp.diagonal(C, axis1=-2, axis2=-1))", "onp.log(onp.diagonal(C, axis1=-2, axis2=-1))"),
+    Mutant("log-det-half", "expfam", "2 * onp.log(onp.einsum(\"...ii->...i\", C))", "onp.log(onp.einsum(\"...ii->...i\", C))"),
     # multinomial_regression
     Mutant("beta-without-prior", "multinomial_regression", "gram + onp.eye(D) / sigma**2", "gram + 1e-9 * onp.eye(D)"),
     Mutant("beta-sigma-as-variance", "multinomial_regression", "gram + onp.eye(D) / sigma**2", "gram + onp.eye(D) / sigma"),
@@ -305,7 +305,7 @@ MUTANTS = [
     Mutant("estep-one-row-spread", "latents", "(0.5 * len(energy) * prep.spread)", "(0.5 * prep.spread)", FIT),
     Mutant("gate-rows-kappa", "latents", "psi *= 0.5", "psi *= 1.0", FIT),
     Mutant("gate-rows-log-two", "latents", "log_cosh += onp.log(2.0)", "log_cosh += 0.0", FIT),
-    Mutant("sums-reach-off-by-one", "latents", "onp.triu(onp.ones((K, K)))[:-1]", "onp.triu(onp.ones((K, K)), 1)[:-1]", FIT),
+    Mutant("sums-reach-off-by-one", "latents", "_from_stick(K)[:-1] @ gamma", "_from_stick(K)[1:] @ gamma", FIT),
     Mutant("sums-kappa-half", "latents", "(gamma[:-1] - 0.5 * reach)", "(gamma[:-1] - reach)", FIT),
     Mutant("tilt-unweighted", "latents", "onp.einsum(\"nk,nkl->nl\", gamma, psi2)", "psi2.mean(1)", UPDATES),
     # elbo
