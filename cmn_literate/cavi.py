@@ -298,22 +298,21 @@ def mstep(sums, parameters, priors):
 def expected_log_joint(sums, prep):
     """J: the part of sums.bound that depends on the global factors (nats).
     [eq-joint-sums]   sums Sums of an E-step with prep, Prepared -> float"""
-    p, h = prep, prep.tau.shape[0]
-    output = np.sum(sums.output_linear * p.beta1_mu)
-    output = output - 0.5 * np.sum(sums.output_gram * p.square)
-    gate = np.sum(sums.gate_linear * p.gate_mean) - 0.5 * np.sum(
-        sums.gate_gram * p.gate_square)
-    scale = np.sum(sums.n_k * (p.log_scale[:, 0] - 0.5 * h))
-    scale = scale - 0.5 * np.sum(p.tau[:, :, 0].T * sums.squares)
-    return output + gate + scale - 0.5 * h * np.sum(sums.gram * p.spread)
+    s, p, h, dot = sums, prep, prep.tau.shape[0], np.vdot     # dot sums products
+    linear = dot(s.output_linear, p.beta1_mu) + dot(s.gate_linear, p.gate_mean)
+    square = dot(s.output_gram, p.square) + dot(s.gate_gram, p.gate_square)
+    square += dot(s.squares, p.tau[:, :, 0].T) + h * dot(s.gram, p.spread)
+    return linear - 0.5 * square + dot(s.n_k, p.log_scale[:, 0] - 0.5 * h)
 
 
 # book/network/cavi.ipynb, cell cavi-60
 def block_size(n_rows, D, K, h, J, budget=1 << 19):
     """Rows per block so that its working set, about 8 * budget bytes, stays in the
-    cache.  [eq-block-sums]   At least 16."""
+    cache.  [eq-block-sums]"""
     per_row = K * (h * h + h * (h + 1) // 2 + 4 * h + 3 * J + 6) + D * (D + 1) // 2
-    return int(np.clip(budget // per_row, 16, max(n_rows, 16)))
+    largest = max(budget // per_row, 16)
+    n_blocks = max(-(-n_rows // largest), 1)
+    return max(-(-n_rows // n_blocks), 1)                       # blocks of one size
 
 
 def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False):

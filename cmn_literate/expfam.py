@@ -125,13 +125,13 @@ def spd_inverse(P):
     P = onp.asarray(P, dtype=float)
     try:
         C = onp.linalg.cholesky(P)
-        if not onp.isfinite(C).all():                    # LAPACK may let NaN pass
+        log_det_P = 2 * onp.log(onp.einsum("...ii->...i", C)).sum(axis=-1)
+        if not onp.isfinite(log_det_P).all():            # LAPACK may let NaN pass
             raise onp.linalg.LinAlgError
     except onp.linalg.LinAlgError:
         raise ValueError("P: expected symmetric positive definite matrices, "
                          "got one that is not") from None
     W = _triangle_inverse(C)
-    log_det_P = 2 * onp.log(onp.diagonal(C, axis1=-2, axis2=-1)).sum(axis=-1)
     return onp.swapaxes(W, -1, -2) @ W, log_det_P
 
 

@@ -12,6 +12,7 @@ __all__ = ["Parameters", "State", "parameters_of", "output_logits", "per_compone
 
 
 # book/network/latents.ipynb, cell latents-02
+from functools import lru_cache
 from typing import NamedTuple
 
 import autograd.numpy as np
@@ -318,6 +319,12 @@ def add_sums(left, right):
 
 
 # book/network/latents.ipynb, cell latents-58
+@lru_cache(maxsize=64)
+def _from_stick(K):
+    """(K,K) matrix U with U x = sum_{k >= j} x_k, and U^T x = sum_{j <= k} x_j."""
+    return onp.triu(onp.ones((K, K)))
+
+
 def collect(
     rows, F, omega, gamma, moments, residual, energy, gate_omega, bound
 ):
@@ -331,7 +338,7 @@ def collect(
     J, weight = len(kappa), gamma * omega
     output_gram = weight.reshape(J, K * B) @ moments.reshape(-1, K * B).T
     mean1 = onp.einsum("kb,ikb->ib", gamma, moments[-h - 1:])
-    reach = onp.triu(onp.ones((K, K)))[:-1] @ gamma      # P(z >= j), j < K-1
+    reach = _from_stick(K)[:-1] @ gamma                  # P(z >= j), j < K-1
     squares = onp.einsum("kb,ikb->ki", gamma, energy)
     residual *= gamma
     cross = (residual.reshape(h * K, B) @ XtT.T).reshape(h, K, -1)
@@ -356,7 +363,7 @@ def gate_rows(prep, XtT, F):
     psi *= 0.5
     onp.subtract(psi, log_cosh, out=bound[:-1])          # stop at stick j
     psi += log_cosh                                      # minus: pass stick j
-    bound[1:] -= onp.tril(onp.ones((len(psi),) * 2)) @ psi
+    bound[1:] -= _from_stick(len(psi)).T @ psi
     return bound, omega
 
 
