@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tangle import DEFINITIONS, PACKAGE, ROOT, cell_name, headline, marker, module_sources, read_chapters, write_atomically
 
 NOTE = "<!-- Written by tools/pages.py; edit its sources, not this page. -->\n\n"
-PICTURE = "book/practice/classifier.ipynb", "#| alt: Left: the plane cut into bent regions"      # the README's
+PICTURE = "book/practice/classifier.ipynb"                      # its first figure stands in the README
 LABEL = re.compile(r"\$\$[ \t]*\(([\w-]+)\)|^:label:[ \t]*(eq-[\w-]+)", re.MULTILINE)
 
 
@@ -176,8 +176,8 @@ def pages(root=ROOT):
         out["book/notation.md"] = insert(root / "book/notation.md", "symbols", symbol_table(symbols))
     if (root / "README.md").exists():
         out["README.md"] = insert(root / "README.md", "chapters", chapter_list(chapters))
-    if PICTURE[0] in chapters:
-        out["_static/picture.png"] = picture(chapters[PICTURE[0]])
+    if PICTURE in chapters:
+        out["_static/picture.png"] = picture(chapters[PICTURE])
     return out
 
 
@@ -195,13 +195,9 @@ def chapter_list(chapters):
 
 
 def picture(notebook):
-    """The first figure that follows the cell with PICTURE's words in its alt text, as PNG bytes."""
-    for cell in notebook.cells:
-        if cell.cell_type == "code" and PICTURE[1] in cell.source:
-            for output in cell.outputs:
-                if "image/png" in output.get("data", {}):
-                    return base64.b64decode(output["data"]["image/png"])
-    raise SystemExit(f"pages: no figure with {PICTURE[1]!r} in its alt text in {PICTURE[0]}")
+    """PNG bytes of the first figure of a notebook."""
+    return next(base64.b64decode(output["data"]["image/png"]) for cell in notebook.cells if cell.cell_type == "code"
+                for output in cell.outputs if "image/png" in output.get("data", {}))
 
 
 def main(argv=None, root=ROOT):
