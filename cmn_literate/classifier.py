@@ -410,15 +410,15 @@ def _read_model(path):
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         header = json.loads(arrays.pop("header").tobytes())
-        if header["format"] != FORMAT:
-            raise ValueError(f"its header says {header['format']!r}")
-        schema = int(header["schema"])
+        kind, schema = header["format"], int(header["schema"])
     except (FileNotFoundError, PermissionError):
         raise
-    except Exception as error:      # a damaged zip file can raise almost anything
+    except Exception:               # a damaged zip file can raise almost anything
         raise ValueError(
             f"{path}: expected a file written by CMNClassifier.save, got "
-            f"something else or a damaged file ({error})") from None
+            "something else or a damaged file") from None
+    if kind != FORMAT:
+        raise ValueError(f"{path}: expected the format {FORMAT}, got {kind!r}")
     if schema > SCHEMA_VERSION:
         raise ValueError(f"{path}: schema {schema} is newer than what this "
                          f"version reads ({SCHEMA_VERSION}): update cmn_literate")
