@@ -176,8 +176,8 @@ def pages(root=ROOT):
         out["book/notation.md"] = insert(root / "book/notation.md", "symbols", symbol_table(symbols))
     if (root / "README.md").exists():
         out["README.md"] = insert(root / "README.md", "chapters", chapter_list(chapters))
-    if PICTURE in chapters:
-        out["_static/picture.png"] = picture(chapters[PICTURE])
+    if PICTURE in chapters and (png := picture(chapters[PICTURE])):
+        out["_static/picture.png"] = png
     return out
 
 
@@ -195,9 +195,9 @@ def chapter_list(chapters):
 
 
 def picture(notebook):
-    """PNG bytes of the first figure of a notebook."""
-    return next(base64.b64decode(output["data"]["image/png"]) for cell in notebook.cells if cell.cell_type == "code"
-                for output in cell.outputs if "image/png" in output.get("data", {}))
+    """PNG bytes of the first figure of a notebook, None before it has been executed."""
+    return next((base64.b64decode(output["data"]["image/png"]) for cell in notebook.cells if cell.cell_type == "code"
+                 for output in cell.outputs if "image/png" in output.get("data", {})), None)
 
 
 def main(argv=None, root=ROOT):
