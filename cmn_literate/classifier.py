@@ -7,17 +7,19 @@ say *why* it is unsure: the world is noisy here, or it has not seen enough.
 """
 
 __all__ = ["column_scale", "encode_labels", "average_log_proba", "holdout_rows", "Method",
-           "METHODS", "as_generator", "fit_starts", "Uncertainty", "entropy", "divergence",
-           "mutual_information", "split_entropy", "ExpertSummary", "summarize_experts", "FORMAT",
-           "SCHEMA_VERSION", "save_model", "load_model", "CMNClassifier", "PAPER_RUNS", "evaluate"]
+           "METHODS", "LATER", "find_method", "method_options", "as_generator", "fit_starts",
+           "Uncertainty", "entropy", "divergence", "mutual_information", "split_entropy",
+           "ExpertSummary", "summarize_experts", "FORMAT", "SCHEMA_VERSION", "save_model",
+           "load_model", "CMNClassifier", "PAPER_RUNS", "evaluate"]
 
 
 # book/practice/classifier.ipynb, cell classifier-02
-import json
-import os
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
+from importlib import import_module
+from operator import attrgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +30,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cmn_literate.cavi import Fit, fit
-from cmn_literate.datasets import SPLITS, load, stratified_split
+from cmn_literate.datasets import (SPLITS, load, read_arrays, stratified_split,
+                                   write_arrays)
 from cmn_literate.latents import Parameters
 from cmn_literate.metrics import (accuracy, expected_calibration_error,
                                   log_predictive_density)
@@ -117,16 +120,25 @@ class Method(NamedTuple):
     """One way of learning the network.
 
     fit                (Z, y, n_classes, estimator, rng, callback) -> result, with
-                       .elbo (n_sweeps,), .n_sweeps, .converged; where it has
-                       .parameters (Parameters of q), gate, experts_ and
-                       uncertainty work too
+                       .elbo or .trace (objective per step), .n_sweeps,
+                       .converged; where it has .parameters (Parameters of q),
+                       gate, experts_ and uncertainty work too
     predict_log_proba  (result, Z) -> (n, L) nats
     pack, unpack       result -> dict of arrays; (dict, estimator) -> result
+    options            names and defaults of the method's own options
+    steps              estimator -> how many steps a full run has
+    objective, step    what the trace holds, and what one step is called
+    advice             what to do when a run has not converged
     """
     fit: Callable
     predict_log_proba: Callable
     pack: Callable
     unpack: Callable
+    options: dict = MappingProxyType({})
+    steps: Callable = attrgetter("max_sweeps")
+    objective: str = "ELBO"
+    step: str = "sweep"
+    advice: str = "raise max_sweeps or tol, or use accelerate=True"
 
 
 def _fit_cavi(Z, y, n_classes, e, rng, callback):
@@ -157,7 +169,43 @@ def _unpack_cavi(arrays, e):
 METHODS = {"cavi": Method(_fit_cavi, _predict_cavi, _pack_cavi, _unpack_cavi)}
 
 
-# book/practice/classifier.ipynb, cell classifier-21
+# book/practice/classifier.ipynb, cell classifier-20
+LATER = ("mle", "map", "bbvi", "nuts", "gibbs")
+
+
+def find_method(name):
+    """The Method of that name; a later chapter brings those in LATER.  [eq-clf-kept]
+
+    ValueError for any other name.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    if name not in LATER:
+        raise ValueError(f"method: expected one of {', '.join([*METHODS, *LATER])}, "
+                         f"got {name!r}")
+    return import_module("cmn_literate.methods").METHODS[name]
+
+
+def method_options(est):
+    """The method's own options, its defaults changed by est.method_options.
+
+    [eq-clf-kept]  ValueError for options that the method does not have.
+    """
+    defaults, given = find_method(est.method).options, est.method_options or {}
+    known = isinstance(given, dict) and set(given) <= set(defaults)
+    if not known:
+        expected = ", ".join(defaults) or "none"
+        raise ValueError(f"method_options: expected a dict of options of "
+                         f"{est.method!r} ({expected}), got {given!r}")
+    return {**defaults, **given}
+
+
+def _objective_trace(result):
+    """The objective of a result after every step, (n_steps,)."""
+    return result.elbo if hasattr(result, "elbo") else result.trace
+
+
+# book/practice/classifier.ipynb, cell classifier-24
 def as_generator(random_state):
     """numpy Generator from None, a whole number, a Generator or a RandomState.
 
@@ -173,7 +221,7 @@ def as_generator(random_state):
                          f"numpy Generator, got {random_state!r}") from None
 
 
-# book/practice/classifier.ipynb, cell classifier-22
+# book/practice/classifier.ipynb, cell classifier-25
 def _progress(est, label):
     """Callback for one fit, and what closes it."""
     if not est.verbose:
@@ -183,35 +231,37 @@ def _progress(est, label):
     except ImportError as error:
         raise ImportError("verbose needs tqdm: pip install 'cmn_literate[fit]', "
                           "or set verbose=0") from error
-    bar = tqdm(total=est.max_sweeps, desc=label, unit="sweep", leave=False,
+    method = find_method(est.method)
+    bar = tqdm(total=method.steps(est), desc=label, unit=method.step, leave=False,
                disable=None if est.verbose == 1 else False)
 
-    def update(n_sweeps, bound):
-        bar.set_postfix_str(f"ELBO {bound:.2f}", refresh=False)
-        bar.update(1)
+    def update(done, value):
+        bar.set_postfix_str(f"{method.objective} {value:.2f}", refresh=False)
+        bar.update(done - bar.n)
 
     return update, bar.close
 
 
-# book/practice/classifier.ipynb, cell classifier-23
+# book/practice/classifier.ipynb, cell classifier-26
 def _run_start(est, Z, codes, i, rng):
     """One start of the estimator's method; KeyboardInterrupt if it got nowhere."""
     callback, close = _progress(est, f"start {i + 1} of {est.n_init}")
     try:
         n_classes = len(est.classes_)
-        result = METHODS[est.method].fit(Z, codes, n_classes, est, rng, callback)
+        result = find_method(est.method).fit(Z, codes, n_classes, est, rng, callback)
     finally:
         close()
-    if not len(result.elbo):
+    if not len(_objective_trace(result)):
         raise KeyboardInterrupt
     return result
 
 
 def _cut_short(est, result):
-    return not result.converged and result.n_sweeps < est.max_sweeps
+    full = find_method(est.method).steps(est)
+    return not result.converged and result.n_sweeps < full
 
 
-# book/practice/classifier.ipynb, cell classifier-25
+# book/practice/classifier.ipynb, cell classifier-28
 def fit_starts(est, Z, codes):
     """The fits that the estimator keeps.  [eq-clf-average, eq-clf-select]
 
@@ -233,17 +283,17 @@ def fit_starts(est, Z, codes):
         if _cut_short(est, fits[-1]):
             break
     if est.select == "elbo":
-        return [max(fits, key=lambda result: result.elbo[-1])]
+        return [max(fits, key=lambda result: _objective_trace(result)[-1])]
     return fits
 
 
-# book/practice/classifier.ipynb, cell classifier-26
+# book/practice/classifier.ipynb, cell classifier-29
 def _best_by_holdout(est, Z, codes, rngs, run):
     """Number and seed of the start with the best log score on held-out rows."""
     seeds = [int(rng.integers(2**63)) for rng in rngs]
     n_test = min(max(1, round(est.holdout * len(Z))), len(Z) - 1)
     rows, test = holdout_rows(codes, n_test, np.random.default_rng(seeds[0]))
-    score, scores = METHODS[est.method].predict_log_proba, []
+    score, scores = find_method(est.method).predict_log_proba, []
     for i, seed in enumerate(seeds):
         scores.append(log_predictive_density(
             codes[test], score(run(rows, i, seed), Z[test]), log=True))
@@ -251,7 +301,7 @@ def _best_by_holdout(est, Z, codes, rngs, run):
     return best, seeds[best]
 
 
-# book/practice/classifier.ipynb, cell classifier-28
+# book/practice/classifier.ipynb, cell classifier-31
 class Uncertainty(NamedTuple):
     """Entropy of a forecast, split in two ways; nats, each (n,).
 
@@ -280,7 +330,7 @@ def divergence(log_q, log_p):
     return np.sum(q * gap, axis=-1)
 
 
-# book/practice/classifier.ipynb, cell classifier-32
+# book/practice/classifier.ipynb, cell classifier-35
 def mutual_information(starts, Z, log_p, n_draws, rng):
     """E_q KL[p(y|x,Theta) || p(y|x)], by draws of Theta.
 
@@ -297,7 +347,7 @@ def mutual_information(starts, Z, log_p, n_draws, rng):
     return total / (each * len(starts))
 
 
-# book/practice/classifier.ipynb, cell classifier-36
+# book/practice/classifier.ipynb, cell classifier-39
 def split_entropy(starts, Z, n_draws=64, random_state=0):
     """Both splits of the doubt.  [eq-clf-between, eq-clf-epistemic]
 
@@ -321,7 +371,7 @@ def split_entropy(starts, Z, n_draws=64, random_state=0):
     return Uncertainty(total, within, total - within, total - epistemic, epistemic)
 
 
-# book/practice/classifier.ipynb, cell classifier-39
+# book/practice/classifier.ipynb, cell classifier-42
 class ExpertSummary(NamedTuple):
     """What the K experts of a fit say, in the units of X.
 
@@ -339,7 +389,7 @@ class ExpertSummary(NamedTuple):
     logit_offset: np.ndarray
 
 
-# book/practice/classifier.ipynb, cell classifier-40
+# book/practice/classifier.ipynb, cell classifier-43
 def summarize_experts(parameters, a0, mean, scale):
     """Experts in the units of X.   -> ExpertSummary
 
@@ -357,7 +407,7 @@ def summarize_experts(parameters, a0, mean, scale):
                          offset @ out.T + bias)
 
 
-# book/practice/classifier.ipynb, cell classifier-44
+# book/practice/classifier.ipynb, cell classifier-47
 FORMAT, SCHEMA_VERSION = "cmn_literate.CMNClassifier", 1
 
 
@@ -374,7 +424,7 @@ def _header(est):
             "object_labels": est.classes_.dtype.kind == "O"}
 
 
-# book/practice/classifier.ipynb, cell classifier-45
+# book/practice/classifier.ipynb, cell classifier-48
 def save_model(est, path):
     """Write a fitted estimator to one file, atomically.  [eq-clf-kept]
 
@@ -386,46 +436,28 @@ def save_model(est, path):
             raise ValueError("classes_: expected numbers or strings to save, "
                              f"got {labels.tolist()}")
         labels = labels.astype(str)
-    header = json.dumps(_header(est), default=lambda number: number.item())
-    arrays = {"header": np.frombuffer(header.encode(), np.uint8),
-              "classes": labels, "mean": est.mean_, "scale": est.scale_}
+    arrays = {"classes": labels, "mean": est.mean_, "scale": est.scale_}
     for i, result in enumerate(est.fits_):
-        packed = METHODS[est.method].pack(result)
+        packed = find_method(est.method).pack(result)
         arrays.update({f"{i}.{name}": value for name, value in packed.items()})
-    part = f"{os.fspath(path)}.{os.getpid()}.part"
-    try:
-        with open(part, "wb") as out:
-            np.savez(out, **arrays)
-        os.replace(part, path)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
-        raise
+    write_arrays(path, arrays, **_header(est))
 
 
-# book/practice/classifier.ipynb, cell classifier-46
+# book/practice/classifier.ipynb, cell classifier-49
 def _read_model(path):
     """Header and arrays of a saved model; ValueError when it is not one."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        header = json.loads(arrays.pop("header").tobytes())
-        kind, schema = header["format"], int(header["schema"])
-    except (FileNotFoundError, PermissionError):
-        raise
-    except Exception:               # a damaged zip file can raise almost anything
-        raise ValueError(
-            f"{path}: expected a file written by CMNClassifier.save, got "
-            "something else or a damaged file") from None
-    if kind != FORMAT:
-        raise ValueError(f"{path}: expected the format {FORMAT}, got {kind!r}")
-    if schema > SCHEMA_VERSION:
-        raise ValueError(f"{path}: schema {schema} is newer than what this "
+    arrays = read_arrays(path)
+    header = arrays.pop("header")
+    if header.get("format") != FORMAT or type(header.get("schema")) is not int:
+        raise ValueError(f"{path}: expected a file written by CMNClassifier.save, "
+                         f"of format {FORMAT}, got {header.get('format')!r}")
+    if header["schema"] > SCHEMA_VERSION:
+        raise ValueError(f"{path}: schema {header['schema']} is newer than what this "
                          f"version reads ({SCHEMA_VERSION}): update cmn_literate")
     return header, arrays
 
 
-# book/practice/classifier.ipynb, cell classifier-47
+# book/practice/classifier.ipynb, cell classifier-50
 def load_model(cls, path):
     """Estimator of class cls from a file that save_model wrote.  [eq-clf-kept]
 
@@ -439,7 +471,7 @@ def load_model(cls, path):
                          f"({type(error).__name__}: {error})") from None
 
 
-# book/practice/classifier.ipynb, cell classifier-48
+# book/practice/classifier.ipynb, cell classifier-51
 def _restore(cls, header, arrays):
     options = dict(header["options"])
     options["priors"] = Priors(**options["priors"])
@@ -453,12 +485,13 @@ def _restore(cls, header, arrays):
         est.feature_names_in_ = np.array(header["features"], dtype=object)
     packed = [{name.partition(".")[2]: value for name, value in arrays.items()
                if name.startswith(f"{i}.")} for i in range(header["starts"])]
-    est.fits_ = [METHODS[est.method].unpack(each, est) for each in packed]
+    unpack = find_method(est.method).unpack
+    est.fits_ = [unpack(each, est) for each in packed]
     est._summarize()
     return est
 
 
-# book/practice/classifier.ipynb, cell classifier-50
+# book/practice/classifier.ipynb, cell classifier-53
 def _check_options(est):
     """ValueError naming the first argument of the estimator that is off."""
     for name in ("n_experts", "n_init", "max_sweeps", "inner"):
@@ -467,7 +500,8 @@ def _check_options(est):
         check_count(est.latent_dim, "latent_dim")
     if not isinstance(est.priors, Priors):
         raise ValueError(f"priors: expected a Priors, got {est.priors!r}")
-    choices = {"method": tuple(METHODS), "omega1": ("per-component", "shared"),
+    method_options(est)
+    choices = {"omega1": ("per-component", "shared"),
                "select": ("average", "elbo", "holdout"),
                "init": ("class-code", "random", "prior")}
     for name, allowed in choices.items():
@@ -482,7 +516,7 @@ def _check_options(est):
                              f"{high}, got {value!r}")
 
 
-# book/practice/classifier.ipynb, cell classifier-51
+# book/practice/classifier.ipynb, cell classifier-54
 def _check_columns(X):
     """ValueError for text, and naming the columns of a DataFrame that are off."""
     plain = isinstance(X, (list, tuple, np.ndarray))
@@ -501,7 +535,7 @@ def _check_columns(X):
         raise ValueError(f"X: expected numeric columns, got {', '.join(bad)}")
 
 
-# book/practice/classifier.ipynb, cell classifier-52
+# book/practice/classifier.ipynb, cell classifier-55
 class CMNClassifier(ClassifierMixin, BaseEstimator):
     """Conditional mixture network: a probability for every class.
 
@@ -517,12 +551,15 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     standardize   measure every column in its standard deviations [eq-clf-scale]
     random_state  None, whole number, numpy Generator or RandomState
     verbose       1: a progress bar on a terminal; 2: always (needs tqdm)
-    method        a key of METHODS
+    method        "cavi", "mle", "map", "bbvi", "nuts" or "gibbs"; the last five
+                  use n_experts, latent_dim, priors, n_init, random_state, verbose
+    method_options   dict of the method's own options: find_method(name).options
     classes       the label set, if the y given to fit need not hold all of it
 
     Fitted: classes_ (sorted), n_features_in_, feature_names_in_ (DataFrames),
-    fits_ (the kept results), elbo_ (largest last bound), n_sweeps_ (most),
-    converged_ (all), mean_ and scale_ (of the columns).
+    fits_ (the kept results), objective_ (largest last value), elbo_ (the same,
+    where the objective is a bound), n_sweeps_ (steps, most), converged_ (all),
+    mean_ and scale_ (of the columns).
     """
 
     def __init__(self, n_experts=10, latent_dim=None,
@@ -530,7 +567,8 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
                  n_init=1, max_sweeps=500, tol=1e-6, inner=1,
                  init="class-code", standardize=True, random_state=None, verbose=0,
                  method="cavi", select="average", holdout=0.2,
-                 omega1="per-component", accelerate=False, classes=None):
+                 omega1="per-component", accelerate=False, classes=None,
+                 method_options=None):
         self.n_experts = n_experts
         self.latent_dim = latent_dim
         self.priors = priors
@@ -548,6 +586,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         self.omega1 = omega1
         self.accelerate = accelerate
         self.classes = classes
+        self.method_options = method_options
 
     def fit(self, X, y):
         """Learn from X (N, d) and labels y (N,).   -> self
@@ -567,21 +606,25 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         self.fits_ = fit_starts(self, (X - self.mean_) / self.scale_, codes)
         self._summarize()
         if not self.converged_:
+            method = find_method(self.method)
             warnings.warn(
-                f"the bound still gains more than tol={self.tol} per row after "
-                f"{self.n_sweeps_} sweeps; raise max_sweeps or tol, or use "
-                "accelerate=True", ConvergenceWarning, stacklevel=2)
+                f"{self.method} has not converged after {self.n_sweeps_} "
+                f"{method.step}s ({method.objective} {self.objective_:.4f}): "
+                f"{method.advice}", ConvergenceWarning, stacklevel=2)
         return self
 
     def _summarize(self):
-        self.elbo_ = max(float(result.elbo[-1]) for result in self.fits_)
+        last = [float(_objective_trace(result)[-1]) for result in self.fits_]
+        self.objective_ = max(last)
+        if find_method(self.method).objective == "ELBO":
+            self.elbo_ = self.objective_
         self.n_sweeps_ = max(int(result.n_sweeps) for result in self.fits_)
         self.converged_ = all(bool(result.converged) for result in self.fits_)
 
     def predict_log_proba(self, X):
         """Log class probabilities (n, L) in nats; the kept starts averaged."""
         Z = self._inputs(X)
-        rule = METHODS[self.method].predict_log_proba
+        rule = find_method(self.method).predict_log_proba
         return average_log_proba([rule(result, Z) for result in self.fits_])
 
     def predict_proba(self, X):
@@ -617,6 +660,9 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
 
     def _parameters(self):
         check_is_fitted(self)
+        if not hasattr(self.fits_[0], "parameters"):
+            raise AttributeError(f"method {self.method!r} keeps no factors of q; "
+                                 'gate, experts_ and uncertainty need "cavi", "bbvi"')
         return [result.parameters for result in self.fits_]
 
     def _inputs(self, X):
@@ -636,14 +682,14 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         return load_model(cls, path)
 
 
-# book/practice/classifier.ipynb, cell classifier-57
+# book/practice/classifier.ipynb, cell classifier-60
 # training rows, test rows, experts
 PAPER_RUNS = {name: (n_train, n_test, 20)
               for name, (_, n_train, n_test) in SPLITS.items()
               } | {"pinwheels": (400, 500, 10)}
 
 
-# book/practice/classifier.ipynb, cell classifier-58
+# book/practice/classifier.ipynb, cell classifier-61
 def evaluate(name, seed=0, data_home=None, **options):
     """One run at the paper's setting.  [eq-accuracy, eq-lpd, eq-ece]
 

@@ -7,13 +7,14 @@ way to split rows that keeps class proportions at every training size.
 """
 
 __all__ = ["make_pinwheels", "pinwheel_proba", "WAVES", "PAIRS", "make_waveform", "waveform_proba",
-           "Spec", "Dataset", "FILES", "UCI", "rebuild_csv", "load", "stratified_split", "SPLITS",
-           "training_sizes"]
+           "Spec", "Dataset", "FILES", "UCI", "rebuild_csv", "load", "write_arrays", "read_arrays",
+           "stratified_split", "SPLITS", "training_sizes"]
 
 
 # book/practice/datasets.ipynb, cell datasets-03
 import fnmatch
 import hashlib
+import json
 import os
 import zipfile
 from pathlib import Path
@@ -345,6 +346,46 @@ def _how_to_get(name, data_home):
 
 
 # book/practice/datasets.ipynb, cell datasets-51
+def write_arrays(path, arrays, **header):
+    """Write arrays and a header of plain values to one .npz file, atomically.
+
+    [eq-file]  arrays: dict of name -> array, no pickled objects; header: whatever
+    JSON can hold.  On any error the file that stood at path before stays.
+    """
+    text = json.dumps(header, default=lambda number: number.item())
+    part = f"{os.fspath(path)}.{os.getpid()}.part"
+    try:
+        with open(part, "wb") as out:
+            np.savez(out, header=np.frombuffer(text.encode(), np.uint8), **arrays)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(part, path)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+
+
+# book/practice/datasets.ipynb, cell datasets-52
+def read_arrays(path):
+    """What write_arrays wrote: a dict of arrays, the header (a dict) under "header".
+
+    [eq-file]  FileNotFoundError, PermissionError; ValueError for a foreign,
+    truncated or damaged file.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        arrays["header"] = dict(json.loads(arrays["header"].tobytes()))
+    except (FileNotFoundError, PermissionError):
+        raise
+    except Exception:               # a damaged zip file can raise almost anything
+        raise ValueError(f"{path}: expected a file written by this package, got "
+                         "something else or a damaged file") from None
+    return arrays
+
+
+# book/practice/datasets.ipynb, cell datasets-55
 def _classwise(y, rng):
     """Rows shuffled within classes, rank of each in its class, size of that."""
     rows = rng.permutation(len(y))
@@ -354,7 +395,7 @@ def _classwise(y, rng):
         rows, np.concatenate([np.arange(s) for s in size]), np.repeat(size, size))
 
 
-# book/practice/datasets.ipynb, cell datasets-52
+# book/practice/datasets.ipynb, cell datasets-56
 def stratified_split(y, n_train, n_test, rng):
     """Row numbers train (n_train,) and test (n_test,), disjoint.  [eq-quota]
 
@@ -379,7 +420,7 @@ def stratified_split(y, n_train, n_test, rng):
     return rest[rows[np.argsort(order, kind="stable")[:n_train]]], test
 
 
-# book/practice/datasets.ipynb, cell datasets-57
+# book/practice/datasets.ipynb, cell datasets-61
 # first and last training size, rows of the test set
 SPLITS = {
     "pinwheels": (50, 1600, 500), "waveform": (60, 3840, 1160),

@@ -12,6 +12,7 @@ The control runs the same chapters and tests on a copy without a fault; they hav
 import argparse
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -358,7 +359,7 @@ MUTANTS = [
     Mutant("offset-sign", "classifier", "p.M[:, :, -1] - slope @ mean", "p.M[:, :, -1] + slope @ mean", CLASSIFIER),
     Mutant("noise-shape", "classifier", "np.where(p.a > 1, p.a - 1, np.nan)", "np.where(p.a > 1, p.a, np.nan)", CLASSIFIER),
     Mutant("starts-geometric-mean", "classifier", "return logsumexp(logs, axis=0) - np.log(len(logs))", "return logs.mean(axis=0)", CLASSIFIER),
-    Mutant("worst-elbo", "classifier", "max(fits, key=lambda result: result.elbo[-1])", "min(fits, key=lambda result: result.elbo[-1])", CLASSIFIER),
+    Mutant("worst-elbo", "classifier", "max(fits, key=lambda result: _objective_trace(result)[-1])", "min(fits, key=lambda result: _objective_trace(result)[-1])", CLASSIFIER),
     Mutant("holdout-seen-in-training", "classifier", "score(run(rows, i, seed), Z[test])", "score(run(np.arange(len(Z)), i, seed), Z[test])", CLASSIFIER),
     Mutant("holdout-largest-class-first", "classifier", "rank[mine] = (np.arange(len(mine)) + 0.5) / len(mine)", "rank[mine] = np.arange(len(mine))", CLASSIFIER),
     Mutant("divergence-reversed", "classifier", "gap = np.subtract(log_q, log_p,", "gap = np.subtract(log_p, log_q,", CLASSIFIER),
@@ -415,6 +416,9 @@ MUTANTS = [
     Mutant("labels-above-range", "simulate", "values.max() >= top", "values.max() > top"),
     Mutant("inputs-not-finite", "simulate", "if not np.isfinite(values).all():", "if np.isnan(values).all():", FIT),
 ]
+# the other roads: one file of (id, old, new, tests) per module
+MUTANTS += [Mutant(name, path.stem, old, new, tuple(tests)) for path in sorted((ROOT / "tests" / "planted").glob("*.py"))
+            for name, old, new, tests in runpy.run_path(path)["FAULTS"]]
 
 # A fixed sample, one a module, from chapters that run in seconds.
 SAMPLE = ("counts-off-by-one-stick", "pg-mean-half", "gaussian-kl-log-sigma", "bound-half", "experts-without-prior", "gate-omega-for-all",
