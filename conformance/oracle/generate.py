@@ -1,0 +1,184 @@
+"""Write the conformance vectors.  From the root of the repository:
+
+    python conformance/oracle/generate.py [group ...] [--check] [--out FOLDER]
+
+Without names every group, and ops.json, flags.json and the list of ids.  --check writes nothing and fails if a file
+would change.  Arithmetic is mpmath's, so every bit is the same on every machine; nothing of cmn_literate is imported.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import groups
+from catalogue import OPS, flags_json, link, ops_json
+from measure import BITS, DIGITS, LOOSEST_F32, encode, exact, fits, flat, real, rounding, sensitivity, shape_of, tolerance, two_digits
+from mpmath import mp
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = ROOT / "cmn_literate/conformance"
+MPMATH = "1.4.1"                        # what the stored vectors were made with
+
+
+def dimensions(tables, values):
+    """Sizes by letter, read from the shapes of arrays."""
+    sizes = {}
+    for name, (shape, _, _) in tables.items():
+        found = shape_of(values[name])
+        for i, letter in enumerate(shape):
+            if letter.isalpha() and letter != "T" and i < len(found):
+                sizes.setdefault(letter, found[i])
+    if "d" in sizes:
+        sizes.setdefault("D", sizes["d"] + 1)
+    return sizes
+
+
+def resolve(shape, sizes, value):
+    found = shape_of(value)
+    if 0 not in found:
+        return found
+    return [found[i] if i < len(found) else eval(letter, {}, sizes) for i, letter in enumerate(shape)]
+
+
+def profile_of(op, case, arguments):
+    """What the case needs an implementation to have chosen; a choice that makes no difference is left out."""
+    profile = dict(case.get("profile", {}))
+    if "omega1" not in profile and ("xi1" in arguments or "xi1" in OPS[op][4]) and op not in (
+            "update_omega0", "update_beta0", "update_experts", "kl_beta1", "kl_beta0", "kl_experts", "elbo_expert",
+            "elbo_latent_entropy", "elbo_gate", "elbo_assignment_entropy"):
+        profile["omega1"] = "shared" if len(shape_of(arguments["xi1"])) == 2 else "per-component"
+    if {"b0", "V"} & set(arguments) or op == "gamma_mean_log":
+        profile.setdefault("gamma", "rate")
+    if op in ("stick_log_probs", "stick_counts", "stick_logits") or {"beta0_mu", "beta0", "xi0"} & set(arguments):
+        profile.setdefault("sticks", "K-1")
+    return {key: profile[key] for key in ("omega1", "inner", "order", "gamma", "sticks") if key in profile}
+
+
+def build(group, case):
+    """The JSON object of one case."""
+    op = case["op"]
+    level, label, _, given, wanted = OPS[op]
+    assert level == group.level, op
+    kinds = {name: spec[1] for name, spec in given.items()}
+    arguments = {name: (exact if kinds[name] == "int" else real)(value) for name, value in case["in"].items()}
+    assert set(arguments) == set(given), (case["id"], set(arguments) ^ set(given))
+    function = lambda **ins: group.run(op, case, ins)
+    with mp.workdps(DIGITS):
+        outs = function(**arguments)
+        assert list(outs) == list(wanted), (op, list(outs))
+        tol, kappa = {}, {}
+        if "tol" in case:
+            tol, kappa = case["tol"](outs, arguments) if callable(case["tol"]) else case["tol"]
+        else:
+            changes = sensitivity(function, arguments, outs, case["id"])
+            for dtype in BITS:
+                errors = rounding(function, arguments, outs, BITS[dtype])
+                found = {name: tolerance(flat(outs[name]), changes[name], errors[name], dtype) for name in outs}
+                tol[dtype] = {name: (r, a) for name, (r, a, _) in found.items()}
+                if dtype == "f64":
+                    kappa = {name: k for name, (_, _, k) in found.items()}
+        numbers = [x for v in (*arguments.values(), *outs.values()) for x in flat(v) if not isinstance(x, int)]
+        assert fits(arguments_only := [x for v in arguments.values() for x in flat(v) if not isinstance(x, int)], "f64")
+        f64_only = (case.get("f64_only", False) or not fits(arguments_only, "f32") or "f32" not in tol
+                    or any(abs(x) > 1e38 for x in numbers if mp.isfinite(x))
+                    or any(r > LOOSEST_F32 for r, _ in tol["f32"].values()))
+        sizes = dimensions({**given, **wanted}, {**arguments, **outs})
+        profile = profile_of(op, case, arguments)
+        if profile.get("omega1") == "shared" and "eq" not in case and op == "update_omega1":
+            label = "eq-output-tilt-shared"
+        label = case.get("eq", label)
+        out = {"id": f"L{level}-{op}-{case['id']}", "op": op, "eq": {"label": label, "link": link(label)}, "note": case["note"]}
+        if profile:
+            out["profile"] = profile
+        out["in"] = {name: encode(value, resolve(given[name][0], sizes, value)) for name, value in arguments.items()}
+        out["out"] = {name: encode(value, resolve(wanted[name][0], sizes, value)) for name, value in outs.items()}
+        out["tol"] = {dtype: {name: {"rtol": two_digits(r), "atol": two_digits(a)} for name, (r, a) in table.items()}
+                      for dtype, table in tol.items() if not (f64_only and dtype == "f32")}
+        out["kappa"] = {name: two_digits(k) for name, k in kappa.items()}
+        out["f64_only"] = bool(f64_only)
+        out["flags"] = list(case.get("flags", ()))
+        if "superseded_by" in case:
+            out["superseded_by"] = case["superseded_by"]
+        return out
+
+
+def text(tree):
+    """JSON with one line for each array and each small object."""
+    def one_line(match):
+        joined = re.sub(r"\s+", " ", match[0])
+        joined = re.sub(r"([\[{]) ", r"\1", re.sub(r" ([\]}])", r"\1", joined))
+        return joined if '"data"' in joined or len(joined) < 160 else match[0]
+    raw = json.dumps(tree, indent=1, ensure_ascii=False)
+    raw = re.sub(r"\[[^][{}]*\]", one_line, raw)
+    for _ in range(3):
+        raw = re.sub(r"\{(?:[^{}]|\{[^{}\n]*\})*\}", one_line, raw)
+    return raw + "\n"
+
+
+def group_file(group):
+    return {"schema": 1, "group": group.name, "level": group.level,
+            "provenance": {"suite": group.suite, "generator": "conformance/oracle/generate.py", "method": group.method,
+                           "versions": {"mpmath": MPMATH}, "date": group.date},
+            "cases": [build(group, case) for case in group.cases()]}
+
+
+def fingerprint(case):
+    """What must not change under an id: the question, the answer, and the profile it is asked under."""
+    content = json.dumps([case["op"], case.get("profile", {}), case["in"], case["out"]], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def write(path, content, check):
+    """Whether the file was already so; replaces it in one step unless only checking."""
+    same = path.exists() and path.read_text() == content
+    if not same and not check:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        half = path.with_suffix(".part")
+        half.write_text(content)
+        os.replace(half, path)
+    return same
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("group", nargs="*", help=", ".join(groups.GROUPS))
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if a file would change")
+    parser.add_argument("--out", type=Path, default=TARGET, help="folder to write to")
+    options = parser.parse_args(arguments)
+    unknown = set(options.group) - set(groups.GROUPS)
+    if unknown:
+        parser.error(f"no group {', '.join(sorted(unknown))}; there are {', '.join(groups.GROUPS)}")
+    if version("mpmath") != MPMATH:
+        print(f"mpmath {version('mpmath')}, not {MPMATH}: the digits should be the same, and --check tells", file=sys.stderr)
+    changed = []
+    for name, tree in (("ops.json", ops_json()), ("flags.json", flags_json())):
+        if not options.group and not write(options.out / name, text(tree), options.check):
+            changed.append(name)
+    ids = {}
+    for name in options.group or groups.GROUPS:
+        tree = group_file(groups.GROUPS[name])
+        ids |= {case["id"]: fingerprint(case) for case in tree["cases"]}
+        if not write(options.out / "vectors" / f"{name}.json", text(tree), options.check):
+            changed.append(f"vectors/{name}.json")
+        print(f"{name}: {len(tree['cases'])} cases", flush=True)
+    print(f"{'would change' if options.check else 'changed'}: {', '.join(changed)}" if changed else "nothing changed")
+    if not options.group and options.out == TARGET:
+        listed = ROOT / "conformance/ids.json"
+        old = json.loads(listed.read_text()) if listed.exists() else {}
+        if broken := [i for i in old if ids.get(i) != old[i]]:
+            print(f"ids are for ever, but these vanished or changed their content: {', '.join(broken)}", file=sys.stderr)
+            return 1
+        if not write(listed, text(ids), options.check):
+            changed.append("conformance/ids.json")
+    return 1 if options.check and changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
