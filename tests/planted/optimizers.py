@@ -1,0 +1,21 @@
+"""Faults for cmn_literate/optimizers.py: (id, text, text with the fault, test files that may notice)."""
+TESTS = ("test_optimizers.py",)
+
+FAULTS = [
+    ("belief-is-adam", "surprise = grad - m", "surprise = grad", TESTS),
+    ("belief-honest-forecast", "surprise = grad - m", "surprise = grad - state.m", TESTS),
+    ("belief-bias-of-the-step-before", "t = state.t + 1", "t = max(state.t, 1)", TESTS),
+    ("belief-mean-not-corrected", "m * (-lr / (1 - b1**t)) / scale", "m * -lr / scale", TESTS),
+    ("belief-variance-not-corrected", "np.sqrt(s / (1 - b2**t)) + eps", "np.sqrt(s) + eps", TESTS),
+    ("belief-epsilon-forgotten", "surprise * surprise + eps_root", "surprise * surprise", TESTS),
+    ("belief-epsilon-inside", "np.sqrt(s / (1 - b2**t)) + eps", "np.sqrt(s / (1 - b2**t) + eps)", TESTS),
+    ("belief-memory-swapped", "s = b2 * state.s + (1 - b2)", "s = b2 * state.s + (1 - b1)", TESTS),
+    ("maximize-downhill", "adabelief_step(-grad, run.state, **rates)", "adabelief_step(grad, run.state, **rates)", TESTS),
+    ("maximize-resume-forgets-surprise", 'AdaBeliefState(stored["m"], stored["s"], header["t"])',
+     'AdaBeliefState(stored["m"], 0 * stored["s"], header["t"])', TESTS),
+    ("maximize-resume-restarts-clock", 'stored["s"], header["t"])', 'stored["s"], 0)', TESTS),
+    ("maximize-stale-generator", "rng.bit_generator.state = run.noise", "rng.bit_generator.state = noise", TESTS),
+    ("maximize-any-checkpoint", 'header.get("identity") != identity', 'header.get("identity") is None', TESTS),
+    ("maximize-returns-the-bad-point", 'run, reason = last, "not finite"', 'reason = "not finite"', TESTS),
+    ("fingerprint-without-shape", 'f"array {part.dtype.str} {part.shape} "', 'f"array {part.dtype.str} "', TESTS),
+]
