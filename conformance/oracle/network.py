@@ -1,0 +1,368 @@
+"""The network, update by update and term by term: levels 1 to 5, in loops, straight from the equations.
+
+A state is a dictionary of nested lists; X has no padding, y counts from 0, b is a rate.
+"""
+
+from mpmath import mp, mpf
+
+from level0 import counts
+from loops import diagonal, dot, inverse, log_det, quadratic, times, trace, trace_product, zeros
+from special import digamma, log, log_gamma, theta, tilt_kl
+
+STATE = ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b", "gamma", "mu", "Sigma", "xi1", "xi0")
+LOG2 = lambda: mp.log(2)
+LOG2PI = lambda: mp.log(2 * mp.pi)
+
+
+def pad(x):
+    return [*x, mpf(1)]
+
+
+def second_moment(mu, S):
+    return [[S[i][j] + mu[i] * mu[j] for j in range(len(mu))] for i in range(len(mu))]
+
+
+def padded_second_moment(mu, S):
+    E, m = second_moment(mu, S), len(mu)
+    return [[*E[i], mu[i]] for i in range(m)] + [[*mu, mpf(1)]]
+
+
+def labels(y, n_classes):
+    """(b, kappa) of each row's output sticks."""
+    table = [counts([mpf(1 if c == label else 0) for c in range(n_classes)]) for label in range(n_classes)]
+    return [table[label] for label in y]
+
+
+def tilt1(xi1, n, k):
+    """Output tilts of expert k in row n, shared or not."""
+    return xi1[n][k] if isinstance(xi1[n][0], list) else xi1[n]
+
+
+# ---- level 1
+
+def gaussian_entropy(S):
+    return mpf(len(S)) / 2 * (1 + LOG2PI()) + log_det(S) / 2
+
+
+def gaussian_kl(mu, S, sigma):
+    m = len(mu)
+    return ((trace(S) + dot(mu, mu)) / sigma ** 2 - m + 2 * m * log(sigma) - log_det(S)) / 2
+
+
+def gamma_kl(a, b, a0, b0):
+    return (a - a0) * digamma(a) - log_gamma(a) + log_gamma(a0) + a0 * (log(b) - log(b0)) + a * (b0 - b) / b
+
+
+def mng_kl(M, V, a, b, v0, a0, b0):
+    """KL of one expert: its rows given tau, averaged over tau, then its precisions."""
+    total = mpf(0)
+    D = len(V)
+    spread = trace(V) / v0 - D + D * log(v0) - log_det(V)
+    for m, rate in zip(M, b, strict=True):
+        total += (spread + a / rate * dot(m, m) / v0) / 2
+        total += gamma_kl(a, rate, a0, b0)
+    return total
+
+
+def entropy(gamma):
+    total = mpf(0)
+    for g in gamma:
+        if g:
+            total -= g * log(g)
+    return total
+
+
+def gate_logits(X, beta0_mu, beta0_S):
+    psi, psi2 = [], []
+    for x in X:
+        xt = pad(x)
+        psi.append([dot(m, xt) for m in beta0_mu])
+        psi2.append([quadratic(second_moment(m, S), xt) for m, S in zip(beta0_mu, beta0_S, strict=True)])
+    return psi, psi2
+
+
+def output_logits(mu, Sigma, beta1_mu, beta1_S):
+    B = [second_moment(m, S) for m, S in zip(beta1_mu, beta1_S, strict=True)]
+    psi, psi2 = [], []
+    for mu_n, Sigma_n in zip(mu, Sigma, strict=True):
+        psi.append([[dot(m, pad(x)) for m in beta1_mu] for x in mu_n])
+        psi2.append([[trace_product(Bl, padded_second_moment(x, S)) for Bl in B] for x, S in zip(mu_n, Sigma_n, strict=True)])
+    return psi, psi2
+
+
+def stick_bound(psi, psi2, xi, b, kappa):
+    total = mpf(0)
+    for p, p2, x, bj, kj in zip(psi, psi2, xi, b, kappa, strict=True):
+        total += kj * p
+        if bj:
+            total -= bj * (LOG2() + theta(x) * p2 / 2 + tilt_kl(x))
+    return total
+
+
+# ---- level 2
+
+def update_x(s):
+    L, h = len(s["beta1_mu"]) + 1, len(s["M"][0])
+    B = [second_moment(m, S) for m, S in zip(s["beta1_mu"], s["beta1_S"], strict=True)]
+    mu, Sigma = [], []
+    for n, (b, kappa) in enumerate(labels(s["y"], L)):
+        xt = pad(s["X"][n])
+        mu_n, Sigma_n = [], []
+        for k, M in enumerate(s["M"]):
+            tau = [s["a"][k] / rate for rate in s["b"][k]]
+            P, eta = zeros(h, h), []
+            for i in range(h):
+                P[i][i] += tau[i]
+                eta.append(tau[i] * dot(M[i], xt))
+            for Bl, m, xi, bl, kl in zip(B, s["beta1_mu"], tilt1(s["xi1"], n, k), b, kappa, strict=True):
+                omega = bl * theta(xi) if bl else mpf(0)
+                for i in range(h):
+                    eta[i] += kl * m[i] - omega * Bl[i][h]
+                    for j in range(h):
+                        P[i][j] += omega * Bl[i][j]
+            S = inverse(P)
+            Sigma_n.append(S)
+            mu_n.append(times(S, eta))
+        mu.append(mu_n)
+        Sigma.append(Sigma_n)
+    return {"mu": mu, "Sigma": Sigma}
+
+
+def update_omega1(s):
+    _, psi2 = output_logits(s["mu"], s["Sigma"], s["beta1_mu"], s["beta1_S"])
+    if isinstance(s["xi1"][0][0], list):
+        return {"xi1": [[[mp.sqrt(v) for v in row] for row in table] for table in psi2]}
+    out = []
+    for g, table in zip(s["gamma"], psi2, strict=True):
+        out.append([mp.sqrt(dot(g, [row[l] for row in table])) for l in range(len(table[0]))])
+    return {"xi1": out}
+
+
+def update_omega0(s):
+    _, psi2 = gate_logits(s["X"], s["beta0_mu"], s["beta0_S"])
+    return {"xi0": [[mp.sqrt(v) for v in row] for row in psi2]}
+
+
+def output_bounds(s):
+    psi, psi2 = output_logits(s["mu"], s["Sigma"], s["beta1_mu"], s["beta1_S"])
+    known = labels(s["y"], len(s["beta1_mu"]) + 1)
+    return [[stick_bound(psi[n][k], psi2[n][k], tilt1(s["xi1"], n, k), b, kappa) for k in range(len(psi[n]))]
+            for n, (b, kappa) in enumerate(known)]
+
+
+def expert_bounds(s):
+    """E[ln N(x1; A x~, diag(1/tau))] of each row and expert."""
+    out = []
+    for n, x in enumerate(s["X"]):
+        xt, row = pad(x), []
+        for k, M in enumerate(s["M"]):
+            a, spread, total = s["a"][k], quadratic(s["V"][k], xt), mpf(0)
+            for i, rate in enumerate(s["b"][k]):
+                square = (s["mu"][n][k][i] - dot(M[i], xt)) ** 2 + s["Sigma"][n][k][i][i]
+                total += (digamma(a) - log(rate) - LOG2PI() - a / rate * square - spread) / 2
+            row.append(total)
+        out.append(row)
+    return out
+
+
+def latent_entropies(s):
+    return [[gaussian_entropy(S) for S in row] for row in s["Sigma"]]
+
+
+def gate_bounds(s):
+    psi, psi2 = gate_logits(s["X"], s["beta0_mu"], s["beta0_S"])
+    K = len(s["M"])
+    return [[stick_bound(psi[n], psi2[n], s["xi0"][n], *counts([mpf(1 if c == k else 0) for c in range(K)])) for k in range(K)]
+            for n in range(len(s["X"]))]
+
+
+def update_z(s):
+    parts = [output_bounds(s), expert_bounds(s), latent_entropies(s), gate_bounds(s)]
+    out = []
+    for rows in zip(*parts, strict=True):
+        scores = [sum(values, mpf(0)) for values in zip(*rows, strict=True)]
+        top = max(scores)
+        e = [mp.exp(v - top) for v in scores]
+        out.append([v / sum(e, mpf(0)) for v in e])
+    return {"gamma": out}
+
+
+def coefficients(gram, linear, sigma):
+    D = len(gram)
+    S = inverse([[gram[i][j] + (1 / sigma ** 2 if i == j else 0) for j in range(D)] for i in range(D)])
+    return times(S, linear), S
+
+
+def update_beta1(s):
+    J, h = len(s["beta1_mu"]), len(s["M"][0])
+    gram, linear = zeros(J, h + 1, h + 1), zeros(J, h + 1)
+    for n, (b, kappa) in enumerate(labels(s["y"], J + 1)):
+        for k, g in enumerate(s["gamma"][n]):
+            E, x, xi = padded_second_moment(s["mu"][n][k], s["Sigma"][n][k]), pad(s["mu"][n][k]), tilt1(s["xi1"], n, k)
+            for l in range(J):
+                w = g * b[l] * theta(xi[l]) if b[l] else mpf(0)
+                for i in range(h + 1):
+                    linear[l][i] += g * kappa[l] * x[i]
+                    for j in range(h + 1):
+                        gram[l][i][j] += w * E[i][j]
+    fits = [coefficients(gram[l], linear[l], s["sigma1"]) for l in range(J)]
+    return {"beta1_mu": [mu for mu, _ in fits], "beta1_S": [S for _, S in fits]}
+
+
+def update_beta0(s):
+    K, D = len(s["M"]), len(s["V"][0])
+    gram, linear = zeros(K - 1, D, D), zeros(K - 1, D)
+    for n, x in enumerate(s["X"]):
+        xt = pad(x)
+        b, kappa = counts(s["gamma"][n])
+        for j in range(K - 1):
+            w = b[j] * theta(s["xi0"][n][j])
+            for p in range(D):
+                linear[j][p] += kappa[j] * xt[p]
+                for q in range(D):
+                    gram[j][p][q] += w * xt[p] * xt[q]
+    fits = [coefficients(gram[j], linear[j], s["sigma0"]) for j in range(K - 1)]
+    return {"beta0_mu": [mu for mu, _ in fits], "beta0_S": [S for _, S in fits]}
+
+
+def update_experts(s):
+    K, h, D = len(s["M"]), len(s["M"][0]), len(s["V"][0])
+    out = {"M": [], "V": [], "a": [], "b": []}
+    padded = [pad(x) for x in s["X"]]
+    for k in range(K):
+        P, cross, total = diagonal(D, 1 / s["v0"]), zeros(h, D), mpf(0)
+        for n, xt in enumerate(padded):
+            g = s["gamma"][n][k]
+            total += g
+            for p in range(D):
+                for i in range(h):
+                    cross[i][p] += g * s["mu"][n][k][i] * xt[p]
+                for q in range(D):
+                    P[p][q] += g * xt[p] * xt[q]
+        V = inverse(P)
+        M = [times(V, row) for row in cross]
+        rates = []
+        for i in range(h):
+            squares = dot(M[i], M[i]) / s["v0"]
+            for n, xt in enumerate(padded):
+                squares += s["gamma"][n][k] * ((s["mu"][n][k][i] - dot(M[i], xt)) ** 2 + s["Sigma"][n][k][i][i])
+            rates.append(s["b0"] + squares / 2)
+        for name, value in (("M", M), ("V", V), ("a", s["a0"] + total / 2), ("b", rates)):
+            out[name].append(value)
+    return out
+
+
+# ---- level 3
+
+def weighted(s, table):
+    total = mpf(0)
+    for g, row in zip(s["gamma"], table, strict=True):
+        total += dot(g, row)
+    return total
+
+
+def kl_beta1(s):
+    return sum((gaussian_kl(m, S, s["sigma1"]) for m, S in zip(s["beta1_mu"], s["beta1_S"], strict=True)), mpf(0))
+
+
+def kl_beta0(s):
+    return sum((gaussian_kl(m, S, s["sigma0"]) for m, S in zip(s["beta0_mu"], s["beta0_S"], strict=True)), mpf(0))
+
+
+def kl_experts(s):
+    return sum((mng_kl(*q, s["v0"], s["a0"], s["b0"]) for q in zip(s["M"], s["V"], s["a"], s["b"], strict=True)), mpf(0))
+
+
+TERMS = {
+    "elbo_output": lambda s: weighted(s, output_bounds(s)),
+    "elbo_expert": lambda s: weighted(s, expert_bounds(s)),
+    "elbo_latent_entropy": lambda s: weighted(s, latent_entropies(s)),
+    "elbo_gate": lambda s: weighted(s, gate_bounds(s)),
+    "elbo_assignment_entropy": lambda s: sum((entropy(g) for g in s["gamma"]), mpf(0)),
+    "kl_beta1": kl_beta1, "kl_beta0": kl_beta0, "kl_experts": kl_experts,
+}
+
+
+def elbo(s):
+    return sum((term(s) * (-1 if name.startswith("kl") else 1) for name, term in TERMS.items()), mpf(0))
+
+
+# ---- levels 4 and 5
+
+UPDATES = {"x": update_x, "omega1": update_omega1, "omega0": update_omega0, "z": update_z,
+           "beta1": update_beta1, "beta0": update_beta0, "experts": update_experts}
+
+
+def order_of(order, inner):
+    local, top = ["x", "omega1"] * inner + ["omega0", "z"], ["beta1", "beta0", "experts"]
+    return local + top if order == "canonical" else top + local
+
+
+def sweep(s, order="canonical", inner=1):
+    for name in order_of(order, inner):
+        s = {**s, **UPDATES[name](s)}
+    return s
+
+
+def sweeps(n_sweeps, order="canonical", inner=1, **s):
+    trace_of = []
+    for _ in range(n_sweeps):
+        s = sweep(s, order, inner)
+        trace_of.append(elbo(s))
+    return {**{name: s[name] for name in STATE}, "elbo": trace_of}
+
+
+def residual(old, new):
+    def pairs(x, y):
+        if isinstance(x, list):
+            for u, v in zip(x, y, strict=True):
+                yield from pairs(u, v)
+        else:
+            yield abs(y - x) / (1 + abs(x))
+    return max(r for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "gamma") for r in pairs(old[name], new[name]))
+
+
+def stationarity(order="canonical", inner=1, **s):
+    return {"residual": residual(s, sweep(s, order, inner))}
+
+
+def converge(order="canonical", inner=1, tol=mpf(10) ** -11, limit=20000, **s):
+    """The state itself: callers take the bound and the residual."""
+    for i in range(limit):
+        new = sweep(s, order, inner)
+        moved = residual(s, new)
+        s = new
+        if moved < tol:
+            return s, moved, i + 1
+    raise ArithmeticError(f"no fixed point after {limit} sweeps, residual {mp.nstr(moved, 3)}")
+
+
+def whole(function):
+    return lambda **s: function(s)
+
+
+def value(function):
+    return lambda **s: {"value": function(**s)}
+
+
+def columns(*rows):
+    return zip(*rows, strict=True)
+
+
+OPS = {
+    "second_moment": value(second_moment),
+    "padded_second_moment": value(padded_second_moment),
+    "gaussian_entropy": value(gaussian_entropy),
+    "gaussian_kl": value(gaussian_kl),
+    "gamma_mean_log": lambda a, b: {"value": [digamma(x) - log(y) for x, y in columns(a, b)]},
+    "gamma_kl": lambda a, b, a0, b0: {"value": [gamma_kl(x, y, a0, b0) for x, y in columns(a, b)]},
+    "mng_kl": lambda M, V, a, b, v0, a0, b0: {"value": [mng_kl(*q, v0, a0, b0) for q in columns(M, V, a, b)]},
+    "categorical_entropy": lambda gamma: {"value": [entropy(g) for g in gamma]},
+    "gate_logits": lambda **q: dict(zip(("psi", "psi2"), gate_logits(**q), strict=True)),
+    "output_logits": lambda **q: dict(zip(("psi", "psi2"), output_logits(**q), strict=True)),
+    "stick_log_bound": lambda psi, psi2, xi, b, kappa: {"value": [stick_bound(*row) for row in columns(psi, psi2, xi, b, kappa)]},
+    **{f"update_{name}": whole(update) for name, update in UPDATES.items()},
+    **{name: (lambda term: lambda **s: {"value": term(s)})(term) for name, term in (*TERMS.items(), ("elbo", elbo))},
+    "sweeps": sweeps,
+    "stationarity": stationarity,
+}
