@@ -8,7 +8,7 @@ never correctness.
 """
 
 __all__ = ["hamiltonian", "leapfrog", "draw_momentum", "HMCState", "HMCStats", "hmc_step",
-           "HMCDraws", "hmc"]
+           "HMCDraws", "check_start", "hmc"]
 
 
 # book/roads/hmc.ipynb, cell hmc-02
@@ -44,13 +44,13 @@ def leapfrog(value_and_grad, q, p, grad, step, inv_mass):
     return q, half + 0.5 * step * grad, value, grad
 
 
-# book/roads/hmc.ipynb, cell hmc-11
+# book/roads/hmc.ipynb, cell hmc-15
 def draw_momentum(inv_mass, shape, rng):
     """p ~ N(0, M).  [eq-hmc-momentum]   inv_mass (P,) or a number -> (shape)"""
     return rng.normal(size=shape) / np.sqrt(inv_mass)
 
 
-# book/roads/hmc.ipynb, cell hmc-12
+# book/roads/hmc.ipynb, cell hmc-16
 class HMCState(NamedTuple):
     """Where a chain is.  [eq-hmc-energy]
 
@@ -77,7 +77,7 @@ class HMCStats(NamedTuple):
     divergent: np.ndarray
 
 
-# book/roads/hmc.ipynb, cell hmc-13
+# book/roads/hmc.ipynb, cell hmc-18
 def hmc_step(value_and_grad, state, step, n_leapfrog, inv_mass, rng):
     """One transition: fresh momentum, a trajectory, Metropolis' yes or no.
     [eq-hmc-accept]   HMCState -> (HMCState, HMCStats); leading axes are chains"""
@@ -98,7 +98,7 @@ def hmc_step(value_and_grad, state, step, n_leapfrog, inv_mass, rng):
     return new, HMCStats(new.value, energy, accept, moved, error > 1000)
 
 
-# book/roads/hmc.ipynb, cell hmc-14
+# book/roads/hmc.ipynb, cell hmc-27
 class HMCDraws(NamedTuple):
     """Result of `hmc`.  [eq-hmc-accept]
 
@@ -108,7 +108,30 @@ class HMCDraws(NamedTuple):
     stats: HMCStats
 
 
-# book/roads/hmc.ipynb, cell hmc-15
+# book/roads/hmc.ipynb, cell hmc-28
+def check_start(value_and_grad, q, step, inv_mass):
+    """The first HMCState of a chain, from numbers that make sense; else ValueError.
+    [eq-hmc-energy]   q (...,P), inv_mass array () or (P,)"""
+    q = np.array(q, dtype=float)
+    if q.ndim < 1 or not np.isfinite(q).all():
+        raise ValueError(f"q: expected finite numbers (..., P), got {q}")
+    if not 0 < step < np.inf:
+        raise ValueError(f"step: expected a positive number, got {step!r}")
+    if not ((inv_mass > 0).all() and np.isfinite(inv_mass).all()):
+        raise ValueError(f"inv_mass: expected positive numbers, got {inv_mass}")
+    if inv_mass.shape not in ((), q.shape[-1:]):
+        raise ValueError(f"inv_mass: expected a number or shape {q.shape[-1:]}, "
+                         f"got {inv_mass.shape}")
+    value, grad = value_and_grad(q)
+    if np.shape(value) != q.shape[:-1] or np.shape(grad) != q.shape:
+        raise ValueError(f"value_and_grad: expected shapes {q.shape[:-1]} and "
+                         f"{q.shape}, got {np.shape(value)} and {np.shape(grad)}")
+    if not (np.isfinite(value).all() and np.isfinite(grad).all()):
+        raise ValueError(f"q: no finite log density and gradient there, got {value}")
+    return HMCState(q, np.asarray(value, dtype=float), np.asarray(grad, dtype=float))
+
+
+# book/roads/hmc.ipynb, cell hmc-29
 def hmc(value_and_grad, q, n_draws, step, n_leapfrog, inv_mass=1.0, rng=None,
         n_warmup=0, jitter=0.0, callback=None):
     """Hamiltonian Monte Carlo with fixed step, trajectory length and masses.
@@ -123,38 +146,27 @@ def hmc(value_and_grad, q, n_draws, step, n_leapfrog, inv_mass=1.0, rng=None,
     callback(done, log density)   after every transition that is kept
     -> HMCDraws. Ctrl-C returns the draws made so far, with a RuntimeWarning.
     """
-    rng = np.random.default_rng(rng)
-    q = np.array(q, dtype=float)
-    inv_mass = np.asarray(inv_mass, dtype=float)
-    n_draws = check_count(n_draws, "n_draws")
+    n_draws, n_warmup = check_count(n_draws, "n_draws"), check_count(
+        n_warmup, "n_warmup", least=0)
     n_leapfrog = check_count(n_leapfrog, "n_leapfrog")
-    n_warmup = check_count(n_warmup, "n_warmup", least=0)
-    if q.ndim < 1 or not np.isfinite(q).all():
-        raise ValueError(f"q: expected finite numbers (..., P), got {q}")
-    if not 0 < step < np.inf:
-        raise ValueError(f"step: expected a positive number, got {step!r}")
-    if not (np.isfinite(inv_mass).all() and (inv_mass > 0).all()):
-        raise ValueError(f"inv_mass: expected positive numbers, got {inv_mass}")
     if not 0 <= jitter < 1:
         raise ValueError(f"jitter: expected a number in [0, 1), got {jitter!r}")
-    value, grad = value_and_grad(q)
-    if not np.isfinite(value).all():
-        raise ValueError(f"q: the log density at the start is {value}")
-    state, draws, stats = HMCState(q, np.asarray(value), grad), [], []
+    rng, kept = np.random.default_rng(rng), []
+    inv_mass = np.asarray(inv_mass, dtype=float)
+    state = check_start(value_and_grad, q, step, inv_mass)
     try:
         for i in range(n_warmup + n_draws):
-            size = step * (1 + jitter * rng.uniform(-1, 1)) if jitter else step
-            state, what = hmc_step(
+            size = step * (1 + jitter * rng.uniform(-1, 1))
+            state, stats = hmc_step(
                 value_and_grad, state, size, n_leapfrog, inv_mass, rng)
             if i >= n_warmup:
-                draws.append(state.q)
-                stats.append(what)
+                kept.append((state.q, *stats))
                 if callback is not None:
-                    callback(len(draws), state.value)
+                    callback(len(kept), state.value)
     except KeyboardInterrupt:
-        if not draws:
+        if not kept:
             raise
-        warnings.warn(f"interrupted: {len(draws)} of {n_draws} draws",
+        warnings.warn(f"interrupted: {len(kept)} of {n_draws} draws",
                       RuntimeWarning, stacklevel=2)
-    return HMCDraws(np.stack(draws, axis=-2), HMCStats(
-        *(np.stack(s, axis=-1) for s in zip(*stats))))
+    q, *stats = zip(*kept)
+    return HMCDraws(np.stack(q, -2), HMCStats(*(np.stack(s, -1) for s in stats)))
