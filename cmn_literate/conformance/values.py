@@ -93,12 +93,15 @@ def compare(name, got, expected, rtol, atol):
     """
     result = {"name": name, "ok": False, "problem": "", "ratio": None, "error": None, "tolerance": None, "index": None,
               "got": None, "expected": None}
+    lists = isinstance(got, list)
     try:
         got = decode(got)
     except Malformed as malformed:
         result["problem"] = f"malformed: {malformed}"
         return result
     expected = decode(expected)
+    if lists and got.size == expected.size == 0:         # a list of lists with nothing in it does not tell its shape
+        return {**result, "ok": True, "ratio": 0.0}
     if got.shape != expected.shape:
         result["problem"] = f"shape {got.shape}, expected {expected.shape}"
         if got.size == expected.size and got.ndim and got.ndim == expected.ndim:
