@@ -1,21 +1,22 @@
 # Tangled from book/roads/likelihood.ipynb by tools/tangle.py; edit the notebook, not this file.
-"""One log likelihood
+r"""One log likelihood
 
-Only one number deserves the name "log likelihood" of a network: the logarithm of the probability
-of the labels with the experts summed and the latent vectors integrated out. It can be computed to
-as many digits as you like, with its gradient.
+Only one number deserves the name "log likelihood" of the network: the logarithm of the probability
+of the labels, with the experts summed and the latent vectors integrated out. It has an integral of
+dimension $\min(h, L-1)$ at most, and it comes with an exact gradient.
 """
 
 __all__ = ["Shapes", "theta_shapes", "split_fields", "join_fields", "pack", "unpack", "to_white",
            "from_white", "log_prior_white", "log_prior", "log_prior_grad", "log_prior_white_grad",
-           "mean_maps", "spread_maps", "Nodes", "latent_nodes", "log_likelihood", "check_data",
-           "stick_integrals", "class_blocks", "gate_terms", "sum_over_rows", "mean_maps_grad",
-           "spread_maps_grad", "likelihood_value_and_grad", "white_grad",
-           "marginal_value_and_grad", "explicit_log_joint", "explicit_value_and_grad",
-           "class_log_probs"]
+           "white_grad", "mean_maps", "spread_maps", "Nodes", "latent_nodes", "check_data",
+           "log_likelihood", "BLOCK", "stick_sigmoids", "stick_integrals", "class_blocks",
+           "gate_terms", "sum_over_rows", "mean_maps_grad", "spread_maps_grad",
+           "likelihood_value_and_grad", "class_log_probs", "explicit_log_joint", "white_result",
+           "explicit_value_and_grad", "marginal_value_and_grad"]
 
 
 # book/roads/likelihood.ipynb, cell likelihood-02
+from math import prod
 from typing import NamedTuple
 
 import autograd.numpy as np
@@ -28,12 +29,10 @@ from cmn_literate.simulate import Theta, check_count, check_X, check_y, pad
 from cmn_literate.stick_breaking import stick_log_probs
 
 
-# book/roads/likelihood.ipynb, cell likelihood-04
+# book/roads/likelihood.ipynb, cell likelihood-13
 class Shapes(NamedTuple):
-    """Sizes of a network.  [eq-lik-phi]
-
-    n_experts K, latent_dim h, n_classes L, input_dim d
-    """
+    """Sizes of a network: n_experts K, latent_dim h, n_classes L, input_dim d.
+    [eq-lik-phi]"""
     n_experts: int
     latent_dim: int
     n_classes: int
@@ -47,8 +46,9 @@ class Shapes(NamedTuple):
 
     @property
     def n_params(self):
-        """P, how many numbers Theta holds."""
-        return sum(int(onp.prod(shape)) for shape in self.fields)
+        """P, how many numbers a Theta holds."""
+        K, h, L, d = self
+        return (L - 1) * (h + 1) + (K - 1) * (d + 1) + K * h * (d + 2)
 
     @property
     def rank(self):
@@ -57,51 +57,61 @@ class Shapes(NamedTuple):
 
 
 def theta_shapes(theta):
-    """Sizes of the network that a Theta (leading axes allowed) belongs to.
-    [eq-lik-phi]"""
-    J, h = onp.shape(theta.beta1)[-2:]
-    K, _, D = onp.shape(theta.A)[-3:]
-    return Shapes(K, h - 1, J + 1, D - 1)
-
-
-# book/roads/likelihood.ipynb, cell likelihood-06
-def split_fields(vector, shapes):
-    """A flat vector as its four blocks, no transformation.  [eq-lik-phi]
-
-    vector (..., P) -> beta1 (..., L-1, h+1), beta0 (..., K-1, d+1),
-                       A (..., K, h, d+1), log tau (..., K, h)
+    """Sizes of the network that a Theta belongs to; leading axes are ignored.
+    [eq-lik-phi]   ValueError, naming the field, if the fields do not fit together.
     """
-    shapes, size = Shapes(*shapes), np.shape(vector)[-1:]
-    if size != (shapes.n_params,):
-        raise ValueError(f"parameter vector: expected {shapes.n_params} numbers "
-                         f"for {shapes}, got shape {np.shape(vector)}")
-    lead, start, blocks = np.shape(vector)[:-1], 0, []
+    ends = [np.shape(part)[-n:] for part, n in zip(theta, (2, 2, 3, 2))]
+    if [len(end) for end in ends] != [2, 2, 3, 2]:
+        raise ValueError("theta: expected beta1, beta0, A, tau with at least 2, 2, 3 "
+                         f"and 2 axes, got shapes {[np.shape(p) for p in theta]}")
+    (K, h, D), L = ends[2], ends[0][0] + 1
+    shapes = Shapes(K, h, L, D - 1)
+    for name, end, expected in zip(Theta._fields, ends, shapes.fields):
+        if end != expected:
+            raise ValueError(f"{name}: expected shape {expected} for K={K}, h={h}, "
+                             f"L={L}, d={D - 1}, got {end}")
+    return shapes
+
+
+# book/roads/likelihood.ipynb, cell likelihood-14
+def split_fields(vector, shapes):
+    """A flat vector as its four blocks, values unchanged.  [eq-lik-phi]
+
+    vector (..., P) -> (..., L-1, h+1), (..., K-1, d+1), (..., K, h, d+1), (..., K, h)
+    ValueError unless the last axis holds shapes.n_params numbers.
+    """
+    shapes, size = Shapes(*shapes), np.shape(vector)
+    if size[-1:] != (shapes.n_params,):
+        raise ValueError(f"parameter vector: expected {shapes.n_params} numbers for "
+                         f"{shapes}, got shape {size}")
+    start, blocks = 0, []
     for shape in shapes.fields:
-        stop = start + int(onp.prod(shape))
-        blocks.append(np.reshape(vector[..., start:stop], lead + shape))
+        stop = start + prod(shape)
+        blocks.append(np.reshape(vector[..., start:stop], size[:-1] + shape))
         start = stop
     return blocks
 
 
 def join_fields(blocks):
-    """The inverse of split_fields.  [eq-lik-phi]   -> (..., P)"""
+    """Inverse of split_fields.  [eq-lik-phi]   four blocks -> (..., P)"""
     lead = np.shape(blocks[3])[:-2]
-    flat = [np.reshape(b, lead + (int(onp.prod(np.shape(b)[len(lead):])),))
-            for b in blocks]
+    size = [prod(np.shape(block)[len(lead):]) for block in blocks]
+    flat = [np.reshape(block, lead + (n,)) for block, n in zip(blocks, size)]
     return np.concatenate(flat, axis=-1)
 
 
-# book/roads/likelihood.ipynb, cell likelihood-07
+# book/roads/likelihood.ipynb, cell likelihood-15
 def pack(theta):
-    """Theta as one unconstrained vector [beta1, beta0, A, log tau].  [eq-lik-phi]
+    """Theta as one unconstrained vector [beta1, beta0, A, ln tau].  [eq-lik-phi]
 
-    Leading axes, common to the four fields, are kept; differentiable -> (..., P)
+    Leading axes that the four fields share are kept; differentiable -> (..., P)
     """
+    theta_shapes(theta)
     return join_fields((theta[0], theta[1], theta[2], np.log(theta[3])))
 
 
 def unpack(phi, shapes):
-    """The Theta of an unconstrained vector, inverse of pack.  [eq-lik-phi]
+    """Inverse of pack.  [eq-lik-phi]
 
     phi (..., P), shapes Shapes -> Theta; differentiable
     ValueError unless the last axis holds shapes.n_params numbers.
@@ -110,87 +120,96 @@ def unpack(phi, shapes):
     return Theta(beta1, beta0, A, np.exp(log_tau))
 
 
-# book/roads/likelihood.ipynb, cell likelihood-09
+# book/roads/likelihood.ipynb, cell likelihood-18
 def to_white(phi, shapes, priors):
-    """White coordinates: a priori the coefficients are N(0, 1).  [eq-lik-white]
+    """White coordinates: a priori every coefficient is N(0, 1).  [eq-lik-white]
 
     phi (..., P) -> u (..., P); differentiable
     """
-    beta1, beta0, A, log_tau = split_fields(phi, shapes)
-    A = A * np.exp(0.5 * log_tau)[..., None] / priors.v0**0.5
-    return join_fields(
-        (beta1 / priors.sigma1, beta0 / priors.sigma0, A, log_tau))
+    beta1, beta0, A, s = split_fields(phi, shapes)
+    A = A * np.exp(0.5 * s)[..., None] / priors.v0**0.5
+    return join_fields((beta1 / priors.sigma1, beta0 / priors.sigma0, A, s))
 
 
 def from_white(u, shapes, priors):
-    """Inverse of to_white.  [eq-lik-white]   u (..., P) -> phi (..., P)"""
-    beta1, beta0, A, log_tau = split_fields(u, shapes)
-    A = A * np.exp(-0.5 * log_tau)[..., None] * priors.v0**0.5
-    return join_fields(
-        (beta1 * priors.sigma1, beta0 * priors.sigma0, A, log_tau))
-
-
-# book/roads/likelihood.ipynb, cell likelihood-10
-def log_prior_white(u, shapes, priors):
-    """ln of the prior density of white coordinates, nats.  [eq-lik-white-prior]
-
-    u (P,) -> float; differentiable
-    """
+    """Inverse of to_white.  [eq-lik-white]   u (..., P) -> phi; differentiable"""
     beta1, beta0, A, s = split_fields(u, shapes)
-    n_normal = int(onp.prod(np.shape(u))) - int(onp.prod(np.shape(s)))
-    squares = np.sum(beta1**2) + np.sum(beta0**2) + np.sum(A**2)
-    gamma = priors.a0 * onp.log(priors.b0) - gammaln(priors.a0)
-    return (-0.5 * squares - 0.5 * n_normal * onp.log(2 * onp.pi)
-            + np.sum(priors.a0 * s - priors.b0 * np.exp(s) + gamma))
+    A = A * np.exp(-0.5 * s)[..., None] * priors.v0**0.5
+    return join_fields((beta1 * priors.sigma1, beta0 * priors.sigma0, A, s))
+
+
+# book/roads/likelihood.ipynb, cell likelihood-19
+def log_prior_white(u, shapes, priors):
+    """ln of the prior density of white coordinates.  [eq-lik-white-prior]
+
+    u (P,) -> float, nats; differentiable
+    """
+    s = split_fields(u, shapes)[3]
+    n_normal = np.shape(u)[-1] - np.size(s)
+    constant = priors.a0 * onp.log(priors.b0) - gammaln(priors.a0)
+    return (-0.5 * np.sum(u[:n_normal]**2) - 0.5 * n_normal * onp.log(2 * onp.pi)
+            + np.sum(priors.a0 * s - priors.b0 * np.exp(s) + constant))
 
 
 def log_prior(phi, shapes, priors):
-    """ln of the prior density of phi, ln p(Theta) + sum ln tau, nats.
-    [eq-lik-prior]   phi (P,) -> float; differentiable"""
+    """ln of the prior density of phi: ln p(Theta) + sum ln tau.  [eq-lik-prior]
+
+    Computed as {white density} x {Jacobian} [eq-lik-jacobian];
+    phi (P,) -> float, nats; differentiable
+    """
     K, h, L, d = shapes
-    s = split_fields(phi, shapes)[3]
     log_jacobian = (
-        0.5 * (d + 1) * np.sum(s) - 0.5 * K * h * (d + 1) * onp.log(priors.v0)
+        0.5 * (d + 1) * np.sum(split_fields(phi, shapes)[3] - onp.log(priors.v0))
         - (L - 1) * (h + 1) * onp.log(priors.sigma1)
         - (K - 1) * (d + 1) * onp.log(priors.sigma0))
-    return log_prior_white(to_white(phi, shapes, priors), shapes, priors) + log_jacobian
+    u = to_white(phi, shapes, priors)
+    return log_prior_white(u, shapes, priors) + log_jacobian
 
 
-# book/roads/likelihood.ipynb, cell likelihood-12
+# book/roads/likelihood.ipynb, cell likelihood-23
 def log_prior_grad(phi, shapes, priors):
-    """Gradient of log_prior.  [eq-lik-prior]   phi (P,) -> (P,), plain numpy"""
-    beta1, beta0, A, s = split_fields(onp.asarray(phi, float), shapes)
-    tau, D = onp.exp(s), shapes[3] + 1
-    slope = (priors.a0 + D / 2 - tau * (priors.b0 + (A**2).sum(-1) / (2 * priors.v0)))
-    return join_fields((-beta1 / priors.sigma1**2, -beta0 / priors.sigma0**2,
-                        -A * tau[..., None] / priors.v0, slope))
+    """Gradient of log_prior.  [eq-lik-prior-grad]   phi (P,) -> (P,), plain numpy"""
+    beta1, beta0, A, s = split_fields(onp.asarray(phi, dtype=float), shapes)
+    tau = onp.exp(s)
+    energy = priors.b0 + (A**2).sum(-1) / (2 * priors.v0)
+    return join_fields((
+        -beta1 / priors.sigma1**2, -beta0 / priors.sigma0**2,
+        -A * tau[..., None] / priors.v0,
+        priors.a0 + A.shape[-1] / 2 - tau * energy))
 
 
 def log_prior_white_grad(u, shapes, priors):
     """Gradient of log_prior_white.  [eq-lik-white-prior]   u (P,) -> (P,)"""
-    beta1, beta0, A, s = split_fields(onp.asarray(u, float), shapes)
-    return join_fields((-beta1, -beta0, -A, priors.a0 - priors.b0 * onp.exp(s)))
+    slope = -onp.asarray(u, dtype=float)
+    s = split_fields(slope, shapes)[3]                     # a view, minus ln tau
+    s[...] = priors.a0 - priors.b0 * onp.exp(-s)
+    return slope
 
 
-# book/roads/likelihood.ipynb, cell likelihood-14
-def mean_maps(theta):
-    """W_k, the mean of the output logits as a linear map of x~.  [eq-lik-maps]
+def white_grad(phi, slope, shapes, priors):
+    """Gradient in white coordinates, from the gradient in phi.  [eq-lik-white-grad]
 
-    theta Theta -> (L-1, K, d+1); differentiable
+    phi, slope (P,) -> (P,), plain numpy
     """
+    A, s = split_fields(phi, shapes)[2:]
+    beta1, beta0, A_bar, s_bar = split_fields(slope, shapes)
+    scale = onp.exp(-0.5 * s)[..., None] * priors.v0**0.5
+    return join_fields((beta1 * priors.sigma1, beta0 * priors.sigma0, A_bar * scale,
+                        s_bar - 0.5 * (A_bar * A).sum(-1)))
+
+
+# book/roads/likelihood.ipynb, cell likelihood-26
+def mean_maps(theta):
+    """W_k = B A_k + c e^T: mean of the output logits as a linear map of x~.
+    [eq-lik-maps]   theta Theta -> (L-1, K, d+1); differentiable"""
     weights, bias = theta.beta1[:, :-1], theta.beta1[:, -1]
-    last = onp.zeros(np.shape(theta.A)[-1])
-    last[-1] = 1.0
-    return (np.einsum("ji,kid->jkd", weights, theta.A)
-            + bias[:, None, None] * last)
+    last = onp.eye(np.shape(theta.A)[-1])[-1]
+    return np.einsum("ji,kid->jkd", weights, theta.A) + bias[:, None, None] * last
 
 
 def spread_maps(theta):
-    """C_k, the logits' noise as a linear map of r standard normal numbers.
-    [eq-lik-maps, eq-lik-root]
-
-    theta Theta -> (L-1, K, r), r = min(h, L-1); differentiable
-    """
+    """C_k: the noise of the output logits as a linear map of r normal numbers.
+    [eq-lik-maps, eq-lik-root]   theta Theta -> (L-1, K, r); differentiable"""
     weights = theta.beta1[:, :-1]
     J, h = np.shape(weights)
     if h <= J:
@@ -198,63 +217,45 @@ def spread_maps(theta):
     cov = np.einsum("ji,ki,li->kjl", weights, 1 / theta.tau, weights)
     if J == 1:
         return np.transpose(np.sqrt(cov + 1e-300), (1, 0, 2))
-    size = np.einsum("ji,ki->k", weights**2, 1 / theta.tau)[:, None, None]
-    root = np.linalg.cholesky(cov + (1e-13 * size + 1e-300) * onp.eye(J))
+    trace = np.dot(1 / theta.tau, np.sum(weights**2, 0))[:, None, None]
+    root = np.linalg.cholesky(cov + (1e-13 * trace + 1e-300) * onp.eye(J))
     return np.transpose(root, (1, 0, 2))
 
 
-# book/roads/likelihood.ipynb, cell likelihood-16
+# book/roads/likelihood.ipynb, cell likelihood-37
 class Nodes(NamedTuple):
-    """Points and weights for a mean over N(0, I_r).  [eq-lik-nodes]
-
-    z (Q, r), w (Q,) positive, adding up to 1
-    """
+    """Nodes z (Q, r) and weights w (Q,) for a mean over N(0, I_r); the weights are
+    positive and add up to 1.  [eq-lik-nodes]"""
     z: onp.ndarray
     w: onp.ndarray
 
 
 def latent_nodes(shapes, n_nodes=None, rng=None):
-    """Nodes for the latent integral of a network.  [eq-lik-nodes]
+    """Nodes for the latent integral of a network, r = min(h, L-1) dimensions.
+    [eq-lik-nodes, eq-lik-simulated]
 
-    r = 1: n_nodes (32) points of the smoothstep rule.  r = 2: a grid of n_nodes (20)
-    per coordinate without its far corners.  r > 2: n_nodes (64, a power of 2)
-    scrambled Sobol points in pairs z, -z, common to all rows and experts; rng, an
-    int or a Generator, must be given.
+    r = 1   n_nodes (32) smoothstep points: error 1e-6 up to sharpness 5
+    r = 2   a grid, n_nodes (20) per coordinate: error 1e-7 up to sharpness 3
+    r > 2   n_nodes (64, a power of 2) scrambled Sobol points, common to all rows,
+            experts and calls; rng, a seed or a Generator, has to be given
+    Sharpness: standard deviation of an output logit given the expert.
     """
     r = Shapes(*shapes).rank
     if r <= 2:
-        n = check_count({1: 32, 2: 20}[r] if n_nodes is None else n_nodes, "n_nodes", 3)
-        z, w = grid_rule([smoothstep_rule(n)] * r)
-        keep = w > (0 if r == 1 else 1e-9)
-        return Nodes(z[keep], w[keep] / w[keep].sum())
-    n = check_count(64 if n_nodes is None else n_nodes, "n_nodes", 2)
+        n = {1: 32, 2: 20}[r] if n_nodes is None else n_nodes
+        rule = smoothstep_rule(check_count(n, "n_nodes", 3))
+        return Nodes(*grid_rule([rule] * r))
+    n = check_count(64 if n_nodes is None else n_nodes, "n_nodes")
     if rng is None or n & (n - 1):
-        raise ValueError(f"n_nodes, rng: expected a power of 2 and a seed for the "
-                         f"{r}-dimensional integral, got {n_nodes} and {rng}")
+        raise ValueError(f"n_nodes, rng: expected a power of 2 and a seed, since the "
+                         f"integral has {r} dimensions, got {n} and {rng}")
     from scipy.stats import qmc                  # here: it is slow to import
     sobol = qmc.Sobol(r, rng=onp.random.default_rng(rng))
-    z = ndtri(sobol.random_base2(n.bit_length() - 2))
-    return Nodes(onp.concatenate([z, -z]), onp.full(n, 1 / n))
+    cube = sobol.random_base2(n.bit_length() - 1) + 0.5**31       # never 0
+    return Nodes(ndtri(cube), onp.full(n, 1 / n))
 
 
-# book/roads/likelihood.ipynb, cell likelihood-18
-def log_likelihood(theta, X, y, nodes):
-    """ln p(y_n | x_n, Theta) of every row, nats.  [eq-lik, eq-lik-nodes]
-
-    theta Theta, X (N,d), y (N,) classes 0..L-1, nodes Nodes -> (N,)
-    Differentiable by autograd in theta. N x K x Q x (L-1) numbers at a time.
-    """
-    L = np.shape(theta.beta1)[0] + 1
-    X, y, z, w = check_data(X, y, theta_shapes(theta), nodes)
-    Xt = pad(X)
-    mean = np.einsum("jkd,nd->nkj", mean_maps(theta), Xt)
-    noise = np.einsum("jkr,qr->kqj", spread_maps(theta), z)
-    log_probs = stick_log_probs(mean[:, :, None] + noise)          # (N,K,Q,L)
-    seen = np.sum(log_probs * onp.eye(L)[y][:, None, None], -1)
-    log_gate = stick_log_probs(np.dot(Xt, np.transpose(theta.beta0)))
-    return logsumexp(log_gate[:, :, None] + onp.log(w) + seen, axis=(1, 2))
-
-
+# book/roads/likelihood.ipynb, cell likelihood-40
 def check_data(X, y, shapes, nodes):
     """Inputs, labels and nodes that fit the sizes of a network.  [eq-lik]
 
@@ -271,181 +272,251 @@ def check_data(X, y, shapes, nodes):
     return X, y, z, w
 
 
-# book/roads/likelihood.ipynb, cell likelihood-20
-def stick_integrals(means, spreads, weights):
-    """ln of sum_q w_q prod_j sigma(-T_j) and its slopes in -T.  [eq-lik-expert]
+def log_likelihood(theta, X, y, nodes):
+    """ln p(y_n | x_n, Theta) of every row, nats.  [eq-lik, eq-lik-nodes]
 
-    T = means (S,K,n) + spreads (S,K,Q) z-free sum; weights (Q, 1+r) = w [1, z]
-    -> log_f (K,n) nats, slopes (S,K,n,1+r): mean and spread derivatives
+    theta Theta, X (N,d), y (N,) classes from 0, nodes Nodes -> (N,)
+    Differentiable by autograd in theta; holds N x K x Q x L numbers.
     """
-    T = means[..., None] + spreads[:, :, None]
-    if len(T) * (means.max() + spreads.max()) < 600:     # no product underflows
-        E = onp.exp(T, out=T)
-        stop = onp.add(E, 1.0)
-        onp.divide(1.0, stop, out=stop)                  # sigma(-T)
-        product, shift = onp.multiply.reduce(stop), 0.0
-    else:
-        low = onp.maximum(T, 0).sum(0)
-        shift = -low.min(-1)
-        E = onp.exp(-onp.abs(T))
-        stop = 1 / (1 + E)
-        product = stop.prod(0) * onp.exp(-low - shift[..., None])
-        E[T > 0] = 1.0
-    E *= stop                                            # sigma(T)
-    E *= product
-    f = product @ weights[:, 0]
-    slopes = E @ weights
-    slopes /= f[..., None]
-    return onp.log(f) + shift, slopes
+    shapes = theta_shapes(theta)
+    X, y, z, w = check_data(X, y, shapes, nodes)
+    Xt, L = pad(X), shapes.n_classes
+    mean = np.einsum("jkd,nd->nkj", mean_maps(theta), Xt)
+    noise = np.einsum("jkr,qr->kqj", spread_maps(theta), z)
+    log_probs = stick_log_probs(mean[:, :, None] + noise)          # (N,K,Q,L)
+    seen = np.sum(log_probs * onp.eye(L)[y][:, None, None], -1)
+    log_gate = stick_log_probs(np.dot(Xt, np.transpose(theta.beta0)))
+    return logsumexp(log_gate[:, :, None] + onp.log(w) + seen, axis=(1, 2))
 
 
-# book/roads/likelihood.ipynb, cell likelihood-21
-def class_blocks(y, n_sticks, size, budget=20_000):
-    """Rows of sorted labels in blocks of one class.  [eq-lik-expert]
+# book/roads/likelihood.ipynb, cell likelihood-46
+BLOCK = 20_000                       # numbers worked on at a time: they stay in cache
 
-    y (N,) ascending, size numbers per row and stick
-    -> list of (slice of rows, S sticks that count, signs (S,1,1) of -t)
+
+def stick_sigmoids(minus_means, minus_spreads, E, stop):
+    """sigma(-t) into E, sigma(t) into stop, both (S,K,Q,n).  [eq-lik-sigmoids]
+
+    t = -(minus_means (S,K,n) + minus_spreads (S,K,Q))
+    -> None; or, for extreme t, lost (K,Q,n), and then prod_j sigma(t_j) is
+       exp(-lost) prod_j stop_j
+    """
+    means, spreads = minus_means[:, :, None], minus_spreads[..., None]
+    top = max(means.max(initial=0.0), 0) + max(spreads.max(initial=0.0), 0)
+    if len(E) * top < 600:
+        onp.multiply(onp.exp(spreads), onp.exp(means), out=E)       # e^-t
+        onp.add(E, 1.0, out=stop)
+        onp.divide(1.0, stop, out=stop)
+        E *= stop
+        return None
+    onp.add(spreads, means, out=E)
+    lost, certain = onp.maximum(E, 0).sum(0), E > 0
+    onp.exp(-onp.abs(E), out=E)
+    onp.divide(1.0, E + 1.0, out=stop)
+    E[certain] = 1.0
+    E *= stop
+    return lost
+
+
+# book/roads/likelihood.ipynb, cell likelihood-47
+def stick_integrals(minus_means, minus_spreads, weights, work=None):
+    """ln f and its slopes in t.  [eq-lik-expert, eq-lik-slopes]
+
+    t = -(minus_means (S,K,n) + minus_spreads (S,K,Q)), weights (1+r,Q) = w [1, z]
+    -> log_f (K,n) nats, f = sum_q w_q prod_j sigma(t_j)
+       slopes (S,K,1+r,n) = sum_q w [1, z] prod sigma(t) sigma(-t_j) / f
+    work (2, some): memory to work in, made here if missing or too small
+    """
+    (S, K, n), Q = minus_means.shape, minus_spreads.shape[2]
+    some = min(K, max(1, BLOCK // max(S * Q * n, 1)))     # experts at a time
+    if work is None or work.shape[1] < S * some * Q * n:
+        work = onp.empty((2, S * some * Q * n))
+    log_f, slopes = onp.empty((K, n)), onp.empty((S, K, len(weights), n))
+    for k in range(0, K, some):
+        k = slice(k, min(k + some, K))
+        size = S * (k.stop - k.start) * Q * n
+        E, stop = (buffer[:size].reshape(S, -1, Q, n) for buffer in work)
+        lost = stick_sigmoids(minus_means[:, k], minus_spreads[:, k], E, stop)
+        product, shift = stop[0], 0.0
+        for j in range(1, S):
+            product *= stop[j]
+        if lost is not None:
+            shift = lost.min(1)
+            product *= onp.exp(shift[:, None] - lost)
+        f = weights[0] @ product
+        E *= product
+        onp.divide(weights @ E, f[:, None], out=slopes[:, k])
+        log_f[k] = onp.log(f) - shift
+    return log_f, slopes
+
+
+# book/roads/likelihood.ipynb, cell likelihood-50
+def class_blocks(y, n_sticks, n_nodes):
+    """Rows with sorted labels, cut into blocks of one class.  [eq-lik-expert]
+
+    y (N,) ascending -> list of (slice of rows, S sticks that the class reaches,
+    minus their signs (S,1,1): +1 for a stick passed, -1 for the one that stops)
     """
     blocks, edges = [], onp.searchsorted(y, onp.arange(n_sticks + 2))
-    for c, (start, end) in enumerate(zip(edges[:-1], edges[1:])):
+    for c in range(n_sticks + 1):
         S = min(c + 1, n_sticks)
-        sign = onp.ones((S, 1, 1))
-        sign[c:] = -1.0
-        step = max(1, budget // (S * size))
-        blocks += [(slice(i, min(i + step, end)), S, sign)
-                   for i in range(start, end, step)]
+        flip = onp.where(onp.arange(S) == c, -1.0, 1.0)[:, None, None]
+        step = max(16, BLOCK // (S * n_nodes))
+        blocks += [(slice(start, min(start + step, edges[c + 1])), S, flip)
+                   for start in range(edges[c], edges[c + 1], step)]
     return blocks
 
 
 def gate_terms(psi):
-    """ln pi_k and sigma(psi_k) of every row, plain numpy.  [eq-lik]
+    """ln pi_k and sigma(psi_j) of a gate, rows last, plain numpy.  [eq-lik-gate-grad]
 
-    psi (K-1, N) gate logits -> (K, N) nats, (K-1, N)
+    psi (K-1, N) logits -> (K, N) nats, (K-1, N)
     """
-    K, N = len(psi) + 1, psi.shape[1]
     e = onp.exp(-onp.abs(psi))
     log_pass = onp.minimum(-psi, 0) - onp.log1p(e)
-    log_gate = onp.zeros((K, N))
-    onp.cumsum(log_pass, 0, out=log_gate[1:])
-    log_gate[:-1] += log_pass + psi
-    return log_gate, onp.where(psi > 0, 1, e) / (1 + e)
+    log_gate = onp.zeros((len(psi) + 1, psi.shape[1]))
+    onp.cumsum(log_pass, axis=0, out=log_gate[1:])
+    log_gate[:-1] += log_pass + psi                       # ln sigma(psi)
+    return log_gate, onp.where(psi > 0, 1.0, e) / (1 + e)
 
 
-# book/roads/likelihood.ipynb, cell likelihood-22
-def sum_over_rows(theta, maps, spreads, weights, rows, y, Xt):
-    """sum_n ln p(y_n) and its slopes in the logits.  [eq-lik-expert]
+# book/roads/likelihood.ipynb, cell likelihood-51
+def sum_over_rows(beta0, Xt, y, maps, rows, spreads, weights):
+    """sum_n ln p(y_n) and its slopes.  [eq-lik-expert, eq-lik-rho, eq-lik-gate-grad]
 
-    maps (J,K,E) and rows (E,N): the mean of the logits is maps @ rows; spreads
-    (J,K,Q), weights (Q,1+r); y (N,) ascending; Xt (D,N)
-    -> value, d/d beta0 (K-1,D), d/d maps (J,K,E), d/d C (J,K,r), d/d rows (E,N)
+    beta0 (K-1,D), Xt (D,N), y (N,) ascending; the logits are maps (J,K,E) @ rows
+    (E,N) + spreads (J,K,Q); weights (1+r,Q) = w [1, z]
+    -> value, and slopes in beta0 (K-1,D), maps (J,K,E), C (J,K,r), rows (E,N)
     """
-    J, K, E = maps.shape
-    log_gate, stop = gate_terms(theta.beta0 @ Xt)
-    maps_bar, root_bar = onp.zeros(maps.shape), onp.zeros((J, K, weights.shape[1] - 1))
-    rho, value, rows_bar = onp.empty(log_gate.shape), 0.0, onp.zeros(rows.shape)
-    for block, S, sign in class_blocks(y, J, K * len(weights)):
-        x = rows[:, block]
-        means = (maps[:S].reshape(S * K, E) @ x).reshape(S, K, -1)
-        log_f, slopes = stick_integrals(sign * means, sign * spreads[:S], weights)
-        log_f += log_gate[:, block]
-        top = log_f.max(0)
-        share = onp.exp(log_f - top)
-        total = share.sum(0)
+    (J, K, E), (r, Q) = maps.shape, (len(weights) - 1, weights.shape[1])
+    log_gate, stop = gate_terms(beta0 @ Xt)
+    maps_bar, C_bar, value = onp.zeros(maps.shape), onp.zeros((J, K, r)), 0.0
+    rho, rows_bar = onp.empty(log_gate.shape), onp.empty(rows.shape)
+    work = onp.empty((2, BLOCK))
+    for block, S, flip in class_blocks(y, J, Q):
+        flat, x = maps[:S].reshape(S * K, E), rows[:, block]
+        means = flip * (flat @ x).reshape(S, K, -1)
+        joint, slopes = stick_integrals(means, flip * spreads[:S], weights, work)
+        joint += log_gate[:, block]
+        top = joint.max(0)
+        onp.exp(joint - top, out=joint)
+        total = joint.sum(0)
         value += (top + onp.log(total)).sum()
-        rho[:, block] = share = share / total
-        slopes *= (share * -sign)[..., None]
-        direct = slopes[..., 0].reshape(S * K, -1)
+        rho[:, block] = joint / total
+        slopes *= (-flip * rho[:, block])[:, :, None]
+        direct = slopes[:, :, 0].reshape(S * K, -1)
         maps_bar[:S] += (direct @ x.T).reshape(S, K, E)
-        root_bar[:S] += slopes[..., 1:].sum(2)
-        rows_bar[:, block] = maps[:S].reshape(S * K, E).T @ direct
-    later = onp.cumsum(rho[::-1], 0)[::-1]               # sum of rho_i, i >= k
-    gate_bar = (rho - later * onp.concatenate([stop, onp.ones((1, len(y)))]))[:-1]
-    return value, gate_bar @ Xt.T, maps_bar, root_bar, rows_bar
+        C_bar[:S] += slopes[:, :, 1:].sum(-1)
+        rows_bar[:, block] = flat.T @ direct
+    later = onp.cumsum(rho[::-1], axis=0)[:0:-1]          # sum of rho_k, k >= j
+    beta0_bar = (rho[:-1] - stop * later) @ Xt.T
+    return value, beta0_bar, maps_bar, C_bar, rows_bar
 
 
-# book/roads/likelihood.ipynb, cell likelihood-23
-def mean_maps_grad(theta, maps_bar):
+# book/roads/likelihood.ipynb, cell likelihood-53
+def mean_maps_grad(theta, W_bar):
     """From slopes in W to slopes in beta1 and A.  [eq-lik-maps-grad]
 
-    maps_bar (J,K,D) -> (J,h+1), (K,h,D)
+    W_bar (J,K,D) -> (J,h+1), (K,h,D)
     """
-    weights = theta.beta1[:, :-1]
-    J, K, D = maps_bar.shape
-    slope = maps_bar.reshape(J, K * D) @ theta.A.swapaxes(1, 2).reshape(K * D, -1)
-    A_bar = onp.tensordot(weights, maps_bar, (0, 0)).swapaxes(0, 1)
-    return onp.concatenate([slope, maps_bar[:, :, -1:].sum(1)], 1), A_bar
+    weights, (J, K, D) = theta.beta1[:, :-1], W_bar.shape
+    rows = theta.A.swapaxes(1, 2).reshape(K * D, -1)
+    beta1_bar = onp.empty(theta.beta1.shape)
+    onp.matmul(W_bar.reshape(J, K * D), rows, out=beta1_bar[:, :-1])
+    W_bar[:, :, -1].sum(1, out=beta1_bar[:, -1])
+    A_bar = weights.T @ W_bar.reshape(J, K * D)
+    return beta1_bar, A_bar.reshape(-1, K, D).swapaxes(0, 1)
 
 
 def spread_maps_grad(theta, C, C_bar):
-    """From slopes in C to slopes in the weights and in ln tau.  [eq-lik-root-grad]
+    """From slopes in C to slopes in the weights B and in ln tau.  [eq-lik-root-grad]
 
-    C, C_bar (J,K,r) -> (J,h), (K,h).  If r = h then C = weights / sqrt(tau).
+    C, C_bar (J,K,r) -> (J,h), (K,h).  r = h means C = B / sqrt(tau), otherwise C
+    holds Cholesky factors.
     """
-    weights, tau = theta.beta1[:, :-1], theta.tau
-    J, h = weights.shape
-    if C.shape[2] == h:
-        return (onp.einsum("jki,ki->ji", C_bar, tau**-0.5),
-                -0.5 * (C_bar * C).sum(0))
+    weights, (J, K, r) = theta.beta1[:, :-1], C.shape
+    if r == weights.shape[1]:
+        return (C_bar / onp.sqrt(theta.tau)).sum(1), -0.5 * (C_bar * C).sum(0)
     L, L_bar = C.swapaxes(0, 1), C_bar.swapaxes(0, 1)
     half = onp.tril(L.swapaxes(1, 2) @ L_bar)
-    half[:, range(J), range(J)] /= 2
+    half[:, range(J), range(J)] *= 0.5
     inverse = onp.linalg.inv(L)
     S_bar = inverse.swapaxes(1, 2) @ half @ inverse
-    S_bar = (S_bar + S_bar.swapaxes(1, 2)) / 2
-    pull = S_bar @ weights                                   # (K,J,h)
-    return (2 * onp.einsum("kji,ki->ji", pull, 1 / tau),
-            -(pull * weights).sum(1) / tau)
+    pull = 0.5 * (S_bar + S_bar.swapaxes(1, 2)) @ weights             # (K,J,h)
+    return (2 * (pull / theta.tau[:, None]).sum(0),
+            -(pull * weights).sum(1) / theta.tau)
 
 
-# book/roads/likelihood.ipynb, cell likelihood-25
+# book/roads/likelihood.ipynb, cell likelihood-55
 def likelihood_value_and_grad(phi, X, y, shapes, nodes):
-    """sum_n ln p(y_n | x_n, Theta) and its gradient in phi.
-    [eq-lik, eq-lik-expert, eq-lik-maps-grad, eq-lik-root-grad]
+    """sum_n ln p(y_n | x_n, Theta), nats, and its gradient in phi.
+    [eq-lik, eq-lik-rho, eq-lik-gate-grad, eq-lik-maps-grad, eq-lik-root-grad]
 
     phi (P,), X (N,d), y (N,), shapes Shapes, nodes Nodes -> float, (P,)
+    Plain numpy. NaN where Theta is not finite or exp(ln tau) overflows.
     """
     X, y, z, w = check_data(X, y, shapes, nodes)
-    theta = unpack(onp.asarray(phi, dtype=float), shapes)
+    with onp.errstate(all="ignore"):
+        theta = unpack(onp.asarray(phi, dtype=float), shapes)
+        try:
+            W, C = mean_maps(theta), spread_maps(theta)
+        except onp.linalg.LinAlgError:                       # of numbers like 1e200
+            W = C = onp.array(onp.nan)
+    if not all(onp.isfinite(part).all() for part in (W, C, theta.beta0)):
+        return onp.nan, onp.full(len(phi), onp.nan)
     order = onp.argsort(y, kind="stable")
-    Xt, C = onp.ascontiguousarray(pad(X[order]).T), spread_maps(theta)
-    weights = w[:, None] * onp.concatenate([onp.ones((len(w), 1)), z], 1)
+    Xt = onp.ascontiguousarray(pad(X[order]).T)
+    weights = onp.concatenate([w[None], w * z.T])
     value, beta0_bar, W_bar, C_bar, _ = sum_over_rows(
-        theta, mean_maps(theta), C @ z.T, weights, Xt, y[order], Xt)
+        theta.beta0, Xt, y[order], W, Xt, C @ z.T, weights)
     beta1_bar, A_bar = mean_maps_grad(theta, W_bar)
     spread_bar, s_bar = spread_maps_grad(theta, C, C_bar)
     beta1_bar[:, :-1] += spread_bar
     return float(value), join_fields((beta1_bar, beta0_bar, A_bar, s_bar))
 
 
-# book/roads/likelihood.ipynb, cell likelihood-27
-def white_grad(phi, grad_phi, shapes, priors):
-    """Gradient in u from the gradient in phi.  [eq-lik-white-grad]  (P,) -> (P,)"""
-    A, s = split_fields(phi, shapes)[2:]
-    b1, b0, gA, gs = split_fields(grad_phi, shapes)
-    scale = onp.exp(-0.5 * s)[..., None] * priors.v0**0.5
-    return join_fields((b1 * priors.sigma1, b0 * priors.sigma0, gA * scale,
-                        gs - 0.5 * (gA * A).sum(-1)))
+# book/roads/likelihood.ipynb, cell likelihood-59
+def class_log_probs(theta, X, nodes):
+    """ln p(y = c | x_n, Theta) of every class c, nats.  [eq-lik, eq-lik-nodes]
 
-
-def marginal_value_and_grad(u, X, y, shapes, priors, nodes):
-    """ln p(y | X, Theta) + ln p(u), and its gradient in u.  [eq-lik-posterior]
-
-    The log posterior density of u up to the evidence; u (P,) -> float, (P,)
+    theta Theta, X (n,d), nodes Nodes -> (n,L); plain numpy, in blocks of rows
     """
-    phi = from_white(u, shapes, priors)
-    value, slope = likelihood_value_and_grad(phi, X, y, shapes, nodes)
-    return (float(value + log_prior_white(u, shapes, priors)),
-            white_grad(phi, slope, shapes, priors) + log_prior_white_grad(u, shapes, priors))
+    theta = Theta(*(onp.asarray(part, dtype=float) for part in theta))
+    X, _, z, w = check_data(X, None, theta_shapes(theta), nodes)
+    Xt, W, spreads = pad(X).T, mean_maps(theta), spread_maps(theta) @ z.T
+    (J, K, Q), log_gate = spreads.shape, gate_terms(theta.beta0 @ Xt)[0]
+    out, step = onp.empty((len(X), J + 1)), max(16, BLOCK // (J * Q))
+    work = onp.empty((2, J * Q * min(step, len(X))))
+    for start in range(0, len(X), step):
+        rows = slice(start, min(start + step, len(X)))
+        psi, gate, n = W @ Xt[:, rows], log_gate[:, rows], rows.stop - start
+        if J * (onp.abs(psi).max() + onp.abs(spreads).max()) < 600:
+            p, gate = onp.zeros((J + 1, n)), onp.exp(gate)
+            E, stop = (part[:J * Q * n].reshape(J, 1, Q, n) for part in work)
+            for k in range(K):
+                stick_sigmoids(-psi[:, k:k + 1], -spreads[:, k:k + 1], E, stop)
+                for j in range(1, J):
+                    stop[j] *= E[j - 1]                  # E: passed j and all before
+                    E[j] *= E[j - 1]
+                p[:J] += gate[k] * (w @ stop[:, 0])
+                p[J] += gate[k] * (w @ E[J - 1, 0])
+            out[rows] = onp.log(p).T
+        else:
+            for _, S, flip in class_blocks(onp.arange(J + 1), J, Q):
+                log_f = stick_integrals(flip * psi[:S], flip * spreads[:S], w[None])[0]
+                c = S - 1 if flip[-1, 0, 0] < 0 else J
+                out[rows, c] = logsumexp(gate + log_f, axis=0)
+    return out
 
 
-# book/roads/likelihood.ipynb, cell likelihood-29
+# book/roads/likelihood.ipynb, cell likelihood-62
 def explicit_log_joint(q, X, y, shapes, priors):
-    """ln p(u, eps, y | X), one eps_n shared by the experts.  [eq-lik-explicit]
+    """ln p(u, eps, y | X), nats: one eps_n for all experts.
+    [eq-lik-explicit, eq-lik-joint]
 
-    q = [u (P,), eps (N h,)] -> float, nats; differentiable
+    q = [u (P,), eps (N h,)] -> float; differentiable
     """
     shapes = Shapes(*shapes)
-    P, h, L = shapes.n_params, shapes.latent_dim, shapes.n_classes
+    h, L, P = shapes.latent_dim, shapes.n_classes, shapes.n_params
     X = check_X(X, n_features=shapes.input_dim)
     y, Xt, u = check_y(y, len(X), L), pad(X), q[:P]
     theta = unpack(from_white(u, shapes, priors), shapes)
@@ -459,70 +530,65 @@ def explicit_log_joint(q, X, y, shapes, priors):
             + log_prior_white(u, shapes, priors))
 
 
-def explicit_value_and_grad(q, X, y, shapes, priors):
-    """explicit_log_joint and its gradient, plain numpy.  [eq-lik-explicit]
+# book/roads/likelihood.ipynb, cell likelihood-66
+def white_result(value, slope, phi, u, shapes, priors):
+    """Add the white prior to a log likelihood and take its gradient to u; -inf and
+    0 where the value is not finite.  [eq-lik-white-prior, eq-lik-white-grad]
 
-    q (P + N h,) -> float, (P + N h,)
+    value float, slope (P,) in phi -> float, (P,) in u
+    """
+    with onp.errstate(all="ignore"):
+        value = float(value + log_prior_white(u, shapes, priors))
+        if not onp.isfinite(value):
+            return -onp.inf, onp.zeros(len(u))
+        slope = white_grad(phi, slope, shapes, priors)
+        return value, slope + log_prior_white_grad(u, shapes, priors)
+
+
+def explicit_value_and_grad(q, X, y, shapes, priors):
+    """explicit_log_joint and its gradient.  [eq-lik-joint, eq-lik-rho]
+
+    q (P + N h,) -> float, (P + N h,); plain numpy; -inf and 0 where it overflows
     """
     shapes, q = Shapes(*shapes), onp.asarray(q, dtype=float)
-    P, h, J = shapes.n_params, shapes.latent_dim, shapes.n_classes - 1
-    X = check_X(X, n_features=shapes.input_dim)
+    h, J, P = shapes.latent_dim, shapes.n_classes - 1, shapes.n_params
+    X, D = check_X(X, n_features=shapes.input_dim), shapes.input_dim + 1
     y = check_y(y, len(X), J + 1)
     if q.shape != (P + len(X) * h,):
         raise ValueError(f"q: expected {P} + {len(X)} x {h} numbers, got {q.shape}")
-    u, eps, D = q[:P], q[P:].reshape(-1, h), shapes.input_dim + 1
-    phi = from_white(u, shapes, priors)
-    theta, order = unpack(phi, shapes), onp.argsort(y, kind="stable")
-    rows = onp.concatenate([pad(X[order]), eps[order]], 1).T.copy()
-    C = theta.beta1[:, None, :-1] / onp.sqrt(theta.tau)
-    maps = onp.concatenate([mean_maps(theta), C], 2)
+    u, eps, order = q[:P], q[P:].reshape(-1, h), onp.argsort(y, kind="stable")
+    with onp.errstate(all="ignore"):
+        phi = from_white(u, shapes, priors)
+        theta = unpack(phi, shapes)
+        C = theta.beta1[:, None, :-1] / onp.sqrt(theta.tau)
+        maps = onp.concatenate([mean_maps(theta), C], axis=2)
+    if not (onp.isfinite(maps).all() and onp.isfinite(q).all()):
+        return -onp.inf, onp.zeros(len(q))
+    rows = onp.concatenate([pad(X).T, eps.T])[:, order]
     value, beta0_bar, bar, _, rows_bar = sum_over_rows(
-        theta, maps, onp.zeros((J, len(C[0]), 1)), onp.ones((1, 1)), rows, y[order],
-        rows[:D])
+        theta.beta0, rows[:D], y[order], maps, rows,
+        onp.zeros((J, len(theta.A), 1)), onp.ones((1, 1)))
     beta1_bar, A_bar = mean_maps_grad(theta, bar[:, :, :D])
     spread_bar, s_bar = spread_maps_grad(theta, C, bar[:, :, D:])
     beta1_bar[:, :-1] += spread_bar
     slope = join_fields((beta1_bar, beta0_bar, A_bar, s_bar))
+    value, slope = white_result(value, slope, phi, u, shapes, priors)
     eps_bar = -eps
     eps_bar[order] += rows_bar[D:].T
-    value += (log_prior_white(u, shapes, priors) - 0.5 * (eps**2).sum()
-              - 0.5 * eps.size * onp.log(2 * onp.pi))
-    slope = white_grad(phi, slope, shapes, priors) + log_prior_white_grad(u, shapes, priors)
+    value -= 0.5 * (eps**2).sum() + 0.5 * eps.size * onp.log(2 * onp.pi)
     return float(value), onp.concatenate([slope, eps_bar.ravel()])
 
 
-# book/roads/likelihood.ipynb, cell likelihood-30
-def class_log_probs(theta, X, nodes):
-    """ln p(y = c | x_n, Theta) of every class, nats.  [eq-lik, eq-lik-nodes]
+# book/roads/likelihood.ipynb, cell likelihood-68
+def marginal_value_and_grad(u, X, y, shapes, priors, nodes):
+    """Log posterior density of u up to the evidence, and its gradient.
+    [eq-lik-posterior]
 
-    theta Theta, X (n,d), nodes Nodes -> (n,L); plain numpy in blocks of rows
+    u (P,), X (N,d), y (N,), nodes Nodes -> float, (P,); plain numpy; -inf and 0
+    where Theta overflows
     """
-    theta = Theta(*(onp.asarray(part, dtype=float) for part in theta))
-    X, _, z, w = check_data(X, None, theta_shapes(theta), nodes)
-    W, spreads = mean_maps(theta), spread_maps(theta) @ z.T
-    J, K, Q = spreads.shape
-    log_gate = gate_terms(theta.beta0 @ pad(X).T)[0]
-    out, step = onp.empty((len(X), J + 1)), max(1, 20_000 // (K * Q))
-    for start in range(0, len(X), step):
-        block = slice(start, start + step)
-        log_f = onp.empty((J + 1, K, len(X[block])))
-        reach, shift = 1.0, 0.0
-        means = W @ pad(X[block]).T
-        fits = J * max(abs(means).max() + abs(spreads).max(), 0) < 600
-        for j in range(J):
-            T = means[j, :, :, None] + spreads[j, :, None]
-            if fits:
-                stop = onp.exp(onp.negative(T, out=T), out=T)
-                go = 1 / (1 + stop)
-                log_f[j] = onp.log((reach * go) @ w)
-                reach = reach * onp.multiply(stop, go, out=go)
-                if j == J - 1:
-                    log_f[J] = onp.log(reach @ w)
-            else:
-                log_go = -onp.logaddexp(0, -T)
-                log_f[j] = logsumexp(shift + log_go + onp.log(w), -1)
-                shift = shift + log_go - T
-                if j == J - 1:
-                    log_f[J] = logsumexp(shift + onp.log(w), -1)
-        out[block] = logsumexp(log_gate[:, block] + log_f, axis=1).T
-    return out
+    u = onp.asarray(u, dtype=float)
+    with onp.errstate(all="ignore"):
+        phi = from_white(u, shapes, priors)
+    value, slope = likelihood_value_and_grad(phi, X, y, shapes, nodes)
+    return white_result(value, slope, phi, u, shapes, priors)
