@@ -1,19 +1,20 @@
 # Tangled from book/roads/diagnostics.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Diagnostics: how much do the draws know?
 
-Two numbers tell whether the draws of a Markov chain can be trusted: how much the chains disagree
+Two numbers tell whether the draws of Markov chains can be trusted: how much the chains disagree
 (R-hat), and how many independent draws they are worth (ESS). Both follow from the variance of a
 mean. For a mixture they have to be computed for predictions, not for parameters.
 """
 
-__all__ = ["check_draws", "split_chains", "rhat", "normal_scores", "split_rhat", "autocovariance",
-           "effective_size", "ess_mean", "ess_bulk", "ess_tail", "mcse_mean", "bfmi",
+__all__ = ["check_draws", "split_chains", "autocovariance", "effective_size", "rhat",
+           "normal_scores", "split_rhat", "ess_mean", "ess_bulk", "ess_tail", "mcse_mean", "bfmi",
            "PosteriorDraws", "draw_log_probs", "predict_log_proba", "predict_proba",
-           "pointwise_log_likelihood"]
+           "pointwise_log_likelihood", "Worst", "worst", "convergence"]
 
 
 # book/roads/diagnostics.ipynb, cell diagnostics-02
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -25,7 +26,7 @@ from cmn_literate.likelihood import (
 from cmn_literate.simulate import Theta, check_X, check_count, check_y
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-04
+# book/roads/diagnostics.ipynb, cell diagnostics-05
 def check_draws(draws, name="draws", least=4):
     """Draws as a float64 array (chains, draws, ...), at least 4 per chain.
     [eq-diag-mean]   ValueError, naming the argument, otherwise"""
@@ -44,51 +45,7 @@ def split_chains(draws):
     return np.concatenate([draws[:, :half], draws[:, -half:]])
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-05
-def rhat(chains):
-    """Potential scale reduction: total over within-chain deviation, as it is,
-    without splitting or ranks.  [eq-diag-rhat]
-
-    chains (m,n,...) -> (...); 1 if the chains agree, inf if constants disagree,
-    nan if everything is constant
-    """
-    chains = check_draws(chains, "chains", least=2)
-    n = chains.shape[1]
-    within = chains.var(axis=1, ddof=1).mean(0)
-    between = chains.mean(axis=1).var(axis=0, ddof=1) if len(chains) > 1 else 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.sqrt((n - 1) / n + between / within)
-
-
-# book/roads/diagnostics.ipynb, cell diagnostics-06
-def normal_scores(draws):
-    """Draws replaced by normal quantiles of their ranks among all chains.
-    [eq-diag-scores]   (C,n,...) -> (C,n,...); ties share their mean rank"""
-    draws = np.asarray(draws, dtype=float)
-    rows = draws.reshape((-1,) + draws.shape[2:])
-    fraction = (rankdata(rows, axis=0) - 0.375) / (len(rows) + 0.25)
-    return np.where(np.isfinite(draws), ndtri(fraction).reshape(draws.shape), np.nan)
-
-
-# book/roads/diagnostics.ipynb, cell diagnostics-07
-def split_rhat(draws, method="rank"):
-    """R-hat of half chains.  [eq-diag-rhat-rank]
-
-    method "rank":  of normal scores, and of normal scores of the distance to the
-                    median; the larger of the two (Vehtari et al. 2021)
-           "plain": of the draws themselves
-    draws (C,n,...) -> (...); nan where a draw is not finite or nothing varies
-    """
-    if method not in ("rank", "plain"):
-        raise ValueError(f"method: expected 'rank' or 'plain', got {method!r}")
-    halves = split_chains(check_draws(draws))
-    if method == "plain":
-        return rhat(halves)
-    folded = np.abs(halves - np.median(halves, axis=(0, 1)))
-    return np.maximum(rhat(normal_scores(halves)), rhat(normal_scores(folded)))
-
-
-# book/roads/diagnostics.ipynb, cell diagnostics-08
+# book/roads/diagnostics.ipynb, cell diagnostics-09
 def autocovariance(chains):
     """(1/n) sum_i (x_i - mean)(x_i+t - mean) for every lag t, each chain by itself.
     [eq-diag-autocovariance]   (m,n,...) -> (m,n,...), by FFT"""
@@ -100,7 +57,7 @@ def autocovariance(chains):
     return irfft(power, size, axis=1)[:, :n] / n
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-09
+# book/roads/diagnostics.ipynb, cell diagnostics-12
 def effective_size(chains):
     """Independent draws that the chains are worth for the mean.  [eq-diag-geyer]
 
@@ -127,7 +84,51 @@ def effective_size(chains):
     return np.where(np.isfinite(chains).all((0, 1)), size, np.nan)[()]
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-10
+# book/roads/diagnostics.ipynb, cell diagnostics-20
+def rhat(chains):
+    """Potential scale reduction: total over within-chain deviation, as it is,
+    without splitting or ranks.  [eq-diag-rhat]
+
+    chains (m,n,...) -> (...); 1 if the chains agree, inf if constants disagree,
+    nan if everything is constant
+    """
+    chains = check_draws(chains, "chains", least=2)
+    n = chains.shape[1]
+    within = chains.var(axis=1, ddof=1).mean(0)
+    between = chains.mean(axis=1).var(axis=0, ddof=1) if len(chains) > 1 else 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.sqrt((n - 1) / n + between / within)
+
+
+# book/roads/diagnostics.ipynb, cell diagnostics-21
+def normal_scores(draws):
+    """Draws replaced by normal quantiles of their ranks among all chains.
+    [eq-diag-scores]   (C,n,...) -> (C,n,...); ties share their mean rank"""
+    draws = np.asarray(draws, dtype=float)
+    rows = draws.reshape((-1,) + draws.shape[2:])
+    fraction = (rankdata(rows, axis=0) - 0.375) / (len(rows) + 0.25)
+    return np.where(np.isfinite(draws), ndtri(fraction).reshape(draws.shape), np.nan)
+
+
+# book/roads/diagnostics.ipynb, cell diagnostics-22
+def split_rhat(draws, method="rank"):
+    """R-hat of half chains.  [eq-diag-rhat-rank]
+
+    method "rank":  of normal scores, and of normal scores of the distance to the
+                    median; the larger of the two (Vehtari et al. 2021)
+           "plain": of the draws themselves
+    draws (C,n,...) -> (...); nan where a draw is not finite or nothing varies
+    """
+    if method not in ("rank", "plain"):
+        raise ValueError(f"method: expected 'rank' or 'plain', got {method!r}")
+    halves = split_chains(check_draws(draws))
+    if method == "plain":
+        return rhat(halves)
+    folded = np.abs(halves - np.median(halves, axis=(0, 1)))
+    return np.maximum(rhat(normal_scores(halves)), rhat(normal_scores(folded)))
+
+
+# book/roads/diagnostics.ipynb, cell diagnostics-28
 def ess_mean(draws):
     """Effective sample size for the mean: half chains, no ranks.  [eq-diag-geyer]
     draws (C,n,...) -> (...)"""
@@ -158,7 +159,7 @@ def mcse_mean(draws):
     return draws.std(axis=(0, 1), ddof=1) / np.sqrt(ess_mean(draws))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-11
+# book/roads/diagnostics.ipynb, cell diagnostics-32
 def bfmi(energy):
     """Energy fraction: mean squared change of the energy over its variance.
     [eq-diag-bfmi]   energy (C,n) -> (C,), one number per chain"""
@@ -167,7 +168,7 @@ def bfmi(energy):
     return (change**2).mean(axis=1) / energy.var(axis=1, ddof=1)
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-12
+# book/roads/diagnostics.ipynb, cell diagnostics-35
 @dataclass(frozen=True)
 class PosteriorDraws:
     """Draws of the parameters, as every sampler of this book returns them.
@@ -229,7 +230,7 @@ class PosteriorDraws:
             "lp": self.log_joint, **self.stats})
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-13
+# book/roads/diagnostics.ipynb, cell diagnostics-36
 def draw_log_probs(draws, X, nodes=None, max_draws=None, rng=0):
     """ln p(class | x, theta) of single draws, one after the other.
     [eq-diag-average]
@@ -263,6 +264,7 @@ def predict_proba(draws, X, nodes=None, max_draws=None, rng=0):
     return np.exp(predict_log_proba(draws, X, nodes, max_draws, rng))
 
 
+# book/roads/diagnostics.ipynb, cell diagnostics-37
 def pointwise_log_likelihood(draws, X, y, nodes=None, rng=0):
     """ln p(y_n | x_n, theta) of every draw and row.  [eq-diag-average]
     draws PosteriorDraws, X (N,d), y (N,) -> (chains, draws, N) nats"""
@@ -271,3 +273,51 @@ def pointwise_log_likelihood(draws, X, y, nodes=None, rng=0):
     rows = [log_p[np.arange(len(y)), y]
             for log_p in draw_log_probs(draws, X, nodes, None, rng)]
     return np.stack(rows).reshape(draws.n_chains, draws.n_draws, len(y))
+
+
+# book/roads/diagnostics.ipynb, cell diagnostics-45
+class Worst(NamedTuple):
+    """The worst of a set of quantities.  [eq-diag-worst]
+
+    rhat     largest rank-normalised split R-hat
+    ess_bulk, ess_tail   smallest effective sizes
+    """
+    rhat: float
+    ess_bulk: float
+    ess_tail: float
+
+
+def worst(draws):
+    """Worst R-hat and effective sizes over all trailing axes.  [eq-diag-worst]
+
+    draws (C,n,...) -> Worst. Quantities that never vary do not count; if one draw
+    is not finite, everything is nan.
+    """
+    draws = check_draws(draws)
+    draws = draws.reshape(draws.shape[:2] + (-1,))
+    if not np.isfinite(draws).all():
+        return Worst(np.nan, np.nan, np.nan)
+    draws = draws[:, :, np.ptp(draws, axis=(0, 1)) > 0]
+    if not draws.size:
+        return Worst(np.nan, np.nan, np.nan)
+    return Worst(float(split_rhat(draws).max()), float(ess_bulk(draws).min()),
+                 float(ess_tail(draws).min()))
+
+
+# book/roads/diagnostics.ipynb, cell diagnostics-47
+def convergence(draws, X, nodes=None, max_draws_each=None, rng=0):
+    """R-hat and effective sizes of what counts, and of the parameters.
+    [eq-diag-worst, eq-diag-symmetry]
+
+    draws PosteriorDraws, X (n,d) rows at which predictions are compared
+    max_draws_each   None: all draws; else the last so many of each chain
+    -> {"probabilities": Worst, "log joint": Worst, "parameters": Worst}
+    """
+    if max_draws_each is not None:
+        last = -min(check_count(max_draws_each, "max_draws_each", 4), draws.n_draws)
+        draws = PosteriorDraws(Theta(*(x[:, last:] for x in draws.theta)),
+                               draws.log_joint[:, last:])
+    logs = np.stack(list(draw_log_probs(draws, X, nodes, None, rng)))
+    logs = logs.reshape((draws.n_chains, draws.n_draws) + logs.shape[1:])
+    return {"probabilities": worst(logs), "log joint": worst(draws.log_joint),
+            "parameters": worst(draws.phi)}
