@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 
 from cmn_literate import __version__
+from cmn_literate.experiments.command import add_parser as add_experiments
 
 MISSING = {"", "?", "na", "n/a", "nan", "null", "none"}
 
@@ -213,6 +214,7 @@ def make_parser():
     p.add_argument("data", help="CSV file with the columns of the fit, in any order; others are ignored; - reads standard input")
     p.add_argument("--out", default="-", metavar="CSV", help="where to write (standard output)")
     p.set_defaults(run=predict)
+    add_experiments(commands)
     return parser
 
 
@@ -223,12 +225,13 @@ def stop(number, frame):
 
 def main(argv=None):
     args = make_parser().parse_args(argv)
+    if args.command != "experiments":                                   # which keep the cells that are done
+        try:
+            signal.signal(signal.SIGINT, stop)
+        except ValueError:                                              # not in the main thread
+            pass
     try:
-        signal.signal(signal.SIGINT, stop)
-    except ValueError:                                                  # not in the main thread
-        pass
-    try:
-        args.run(args)
+        return args.run(args) or 0
     except BrokenPipeError:                                             # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -236,7 +239,6 @@ def main(argv=None):
         message = str(error) if not isinstance(error, OSError) or not error.filename else f"{error.filename}: {error.strerror}"
         print(f"cmn_literate: {' '.join(message.split())}", file=sys.stderr)
         return 2
-    return 0
 
 
 if __name__ == "__main__":

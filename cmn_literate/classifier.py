@@ -558,8 +558,8 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
 
     Fitted: classes_ (sorted), n_features_in_, feature_names_in_ (DataFrames),
     fits_ (the kept results), objective_ (largest last value), elbo_ (the same,
-    where the objective is a bound), n_sweeps_ (steps, most), converged_ (all),
-    mean_ and scale_ (of the columns).
+    where the objective is a bound), trace_ (objective of the first kept fit),
+    n_sweeps_ (steps, most), converged_ (all), mean_ and scale_ (of the columns).
     """
 
     def __init__(self, n_experts=10, latent_dim=None,
@@ -615,6 +615,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
 
     def _summarize(self):
         last = [float(_objective_trace(result)[-1]) for result in self.fits_]
+        self.trace_ = _objective_trace(self.fits_[0])
         self.objective_ = max(last)
         if find_method(self.method).objective == "ELBO":
             self.elbo_ = self.objective_

@@ -1,0 +1,76 @@
+"""Tables of what is stored."""
+
+from collections import defaultdict
+
+import numpy as np
+
+from .grid import DATASETS, SETTINGS, plan
+
+METRICS = ("accuracy", "lpd", "ece", "brier", "train_lpd", "waic", "steps", "steps_decay", "steps_within_1_nat", "seconds",
+           "seconds_per_step")
+# CPU seconds of a step per training row and expert, for cells of which nothing like them is stored yet
+GUESS = {"cavi": 2e-7, "mle-network": 4e-8, "mle-exact": 1e-5, "bbvi": 2e-6, "gibbs": 4e-7, "nuts": 3e-5}
+
+
+def value(record, name):
+    """A number of a record, a score or a cost; NaN where it has none."""
+    found = record["metrics"].get(name, record.get(name))
+    return np.nan if found is None else float(found)
+
+
+def summaries(records, name):
+    """{(dataset, n_train, method): (mean, sd, number of seeds)} of one number of the records."""
+    groups = defaultdict(list)
+    for cell, record in records.items():
+        groups[cell.dataset, cell.n_train, cell.method].append(value(record, name))
+    out = {}
+    for key, values in sorted(groups.items()):
+        values = np.array(values)[np.isfinite(values)]
+        if len(values):
+            out[key] = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else np.nan, len(values)
+    return out
+
+
+def estimate(cell, records):
+    """CPU seconds that a cell should take: the mean of the stored cells most like it, scaled by rows; else a guess."""
+    same = [(abs(np.log(other.n_train / cell.n_train)), record["cpu_seconds"] * cell.n_train / other.n_train)
+            for other, record in records.items() if (other.dataset, other.method) == (cell.dataset, cell.method)]
+    if same:
+        nearest = min(distance for distance, _ in same)
+        return float(np.mean([seconds for distance, seconds in same if distance == nearest]))
+    options = SETTINGS[cell.method].options
+    steps = options.get("n_steps") or options.get("n_chains", 1) * (options.get("n_warmup", 0) + options.get("n_draws", 500))
+    return GUESS[cell.method] * steps * cell.n_train * 20
+
+
+def progress_table(records):
+    """Lines: cells planned and done, and CPU hours spent and to come, per method."""
+    cells = plan()
+    lines = [f"{'method':12s} {'planned':>8s} {'done':>6s} {'CPU h spent':>12s} {'CPU h to come':>14s}"]
+    total = [0, 0, 0.0, 0.0]
+    for method in SETTINGS:
+        mine = [c for c in cells if c.method == method]
+        done = [c for c in mine if c in records]
+        row = [len(mine), len(done), sum(records[c]["cpu_seconds"] for c in done) / 3600,
+               sum(estimate(c, records) for c in mine if c not in records) / 3600]
+        total = [a + b for a, b in zip(total, row)]
+        lines.append("{:12s} {:8d} {:6d} {:12.2f} {:14.2f}".format(method, *row))
+    return [*lines, "{:12s} {:8d} {:6d} {:12.2f} {:14.2f}".format("all", *total)]
+
+
+def score_table(records, names=("accuracy", "lpd", "ece"), largest=True):
+    """Lines: mean (sd, seeds) of each number, per data set, size and method."""
+    found = {name: summaries(records, name) for name in names}
+    lines = ["{:10s} {:>6s} {:12s} ".format("data", "rows", "method") + "  ".join(f"{name:>22s}" for name in names)]
+    for dataset in DATASETS:
+        keys = sorted({key for table in found.values() for key in table if key[0] == dataset})
+        top = max((n for _, n, _ in keys), default=0)
+        for key in keys:
+            if largest and key[1] != top:
+                continue
+            cells = []
+            for name in names:
+                mean, sd, seeds = found[name].get(key, (np.nan, np.nan, 0))
+                cells.append(f"{mean:9.4f} ({sd:6.4f}, {seeds:2d})" if seeds > 1 else f"{mean:9.4f} (one seed)   ")
+            lines.append("{:10s} {:6d} {:12s} ".format(*key) + "  ".join(f"{c:>22s}" for c in cells))
+    return lines

@@ -1,0 +1,148 @@
+"""Run one cell, or many side by side."""
+
+import datetime
+import multiprocessing
+import platform
+import resource
+import signal
+import sys
+import time
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+
+from .grid import SETTINGS
+
+TRACE_POINTS = 200
+
+
+def split(cell, data_home=None):
+    """(data set, training rows, test rows): one test set per data set, training sets that are prefixes of one order."""
+    from cmn_literate.datasets import SPLITS, load, stratified_split
+
+    data = load(cell.dataset, data_home)
+    _, largest, n_test = SPLITS[cell.dataset]
+    train, test = stratified_split(data.y, largest, n_test, np.random.default_rng(0))
+    if not 2 <= cell.n_train <= largest:
+        raise ValueError(f"n_train: expected 2 to {largest} for {cell.dataset}, got {cell.n_train}")
+    return data, train[:cell.n_train], test
+
+
+def thin(trace):
+    """Steps (counted from 1) and values of at most TRACE_POINTS points of a trace, the first and the last among them."""
+    trace = np.asarray(trace, dtype=float)
+    at = np.unique(np.linspace(0, len(trace) - 1, TRACE_POINTS).round().astype(int)) if len(trace) else np.array([], int)
+    return [int(i) + 1 for i in at], [float(f"{v:.8g}") for v in trace[at]]
+
+
+def versions():
+    """Python and the packages that the numbers depend on."""
+    found = {"python": platform.python_version()}
+    for package in ("cmn_literate", "numpy", "scipy", "autograd", "scikit-learn", "polyagamma"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def run_cell(cell, data_home=None, overrides=None):
+    """Fit, score and describe one cell.   -> record, a dict of plain values
+
+    overrides: options that replace those of the method's setting, e.g. {"n_steps": 500}
+    """
+    from threadpoolctl import threadpool_limits
+
+    from cmn_literate import CMNClassifier
+    from cmn_literate.classifier import PAPER_RUNS, find_method
+    from cmn_literate.methods import training_log_likelihoods
+    from cmn_literate.metrics import (accuracy, brier, decay_steps, expected_calibration_error, log_predictive_density,
+                                      log_scores, steps_within, waic)
+
+    setting = SETTINGS[cell.method]
+    options = {**setting.options, **(overrides or {})}
+    data, train, test = split(cell, data_home)
+    model = CMNClassifier(n_experts=PAPER_RUNS[cell.dataset][2], method=setting.method, method_options=options,
+                          random_state=cell.seed, classes=np.unique(data.y))
+    start, cpu = time.perf_counter(), time.process_time()
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")                  # the record says whether it converged
+        model.fit(data.X[train], data.y[train])
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+        log_p = model.predict_log_proba(data.X[test])
+        train_scores = log_scores(data.y[train], model.predict_log_proba(data.X[train]), log=True)
+        draws = training_log_likelihoods(model, data.X[train], data.y[train], n_draws=200, rng=cell.seed)
+    y, p = data.y[test], np.exp(log_p)
+    trace = model.trace_
+    metrics = {"accuracy": accuracy(y, p), "lpd": log_predictive_density(y, log_p, log=True),
+               "ece": expected_calibration_error(y, p), "brier": brier(y, p), "train_lpd": float(train_scores.mean())}
+    if draws is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")              # the number of rows over the limit is stored instead
+            w = waic(draws)
+        metrics |= {"waic": w.elpd / len(train), "waic_se": w.se / len(train), "waic_bad_rows": int((w.p_rows > 0.4).sum())}
+    steps, values = thin(trace)
+    return {
+        "cell": cell._asdict(),
+        "setting": {"method": setting.method, **options, "n_experts": model.n_experts},
+        "metrics": {name: float(f"{value:.8g}") for name, value in metrics.items()},
+        "objective": find_method(model.method).objective, "trace": {"step": steps, "value": values},
+        "steps": int(model.n_sweeps_), "converged": bool(model.converged_),
+        "steps_decay": decay_steps(trace), "steps_within_1_nat": steps_within(trace, 1.0),
+        "seconds": round(seconds, 4), "cpu_seconds": round(cpu, 4), "seconds_per_step": float(f"{seconds / model.n_sweeps_:.4g}"),
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "versions": versions(), "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "command": f"python -m cmn_literate experiments run --only {cell.key}",
+    }
+
+
+def _quiet_worker():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)         # the parent decides what an interrupt means
+
+
+def _work(job):
+    cell, data_home = job
+    try:
+        return cell, run_cell(cell, data_home), None
+    except Exception as error:
+        return cell, None, f"{type(error).__name__}: {error}"
+
+
+def run_many(cells, save, jobs=1, data_home=None, budget=None, progress=None):
+    """Run cells and hand each record to `save` as it comes.   -> (number done, {cell: error}, number left)
+
+    budget: minutes after which no new cell is started.  Ctrl-C drops the cells in hand and keeps all records.
+    """
+    end = time.monotonic() + 60 * budget if budget else float("inf")
+    done, failed, waiting = 0, {}, iter(cells)
+    method = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
+    with multiprocessing.get_context(method).Pool(jobs, _quiet_worker, maxtasksperchild=1) as pool:
+        running = []
+        try:
+            while True:
+                while len(running) < jobs and time.monotonic() < end:
+                    cell = next(waiting, None)
+                    if cell is None:
+                        break
+                    running.append(pool.apply_async(_work, ((cell, data_home),)))
+                if not running:
+                    break
+                ready = [r for r in running if r.ready()]
+                for result in ready:
+                    running.remove(result)
+                    cell, record, error = result.get()
+                    if error is None:
+                        save(record)
+                        done += 1
+                    else:
+                        failed[cell] = error
+                        print(f"{cell.key}: {error}", file=sys.stderr)
+                    if progress:
+                        progress(cell, record)
+                if not ready:
+                    time.sleep(0.05)
+        except KeyboardInterrupt:
+            pool.terminate()
+            print("interrupted: the records of finished cells are kept", file=sys.stderr)
+    return done, failed, len(cells) - done - len(failed)
