@@ -99,7 +99,7 @@ def test_thinned_traces_keep_both_ends():
 
 
 def test_estimates_come_from_the_nearest_stored_cells():
-    near, far = CELL._replace(n_train=80), CELL._replace(n_train=5)
+    near, far = CELL._replace(n_train=100), CELL._replace(n_train=5)
     stored = {near: record(near, 8.0), near._replace(seed=9): record(near, 4.0), far: record(far, 50.0)}
     assert report.estimate(CELL, stored) == pytest.approx(3.0)
     assert report.estimate(CELL._replace(method="gibbs"), stored) > 0
