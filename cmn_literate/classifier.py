@@ -197,6 +197,9 @@ def method_options(est):
         expected = ", ".join(defaults) or "none"
         raise ValueError(f"method_options: expected a dict of options of "
                          f"{est.method!r} ({expected}), got {given!r}")
+    if given.get("checkpoint") is not None and est.n_init > 1:
+        raise ValueError("checkpoint: expected n_init=1, since a file holds one run; "
+                         f"got n_init={est.n_init}")
     return {**defaults, **given}
 
 
