@@ -9,10 +9,11 @@ dimension $\min(h, L-1)$ at most, and it comes with an exact gradient.
 __all__ = ["Shapes", "theta_shapes", "split_fields", "join_fields", "pack", "unpack", "to_white",
            "from_white", "log_prior_white", "log_prior", "log_prior_grad", "log_prior_white_grad",
            "white_grad", "mean_maps", "spread_maps", "Nodes", "latent_nodes", "check_data",
-           "log_likelihood", "BLOCK", "stick_sigmoids", "stick_integrals", "class_blocks",
-           "gate_terms", "sum_over_rows", "mean_maps_grad", "spread_maps_grad",
-           "likelihood_value_and_grad", "class_log_probs", "explicit_log_joint", "white_result",
-           "explicit_value_and_grad", "marginal_value_and_grad"]
+           "log_likelihood", "BLOCK", "ROWS", "stick_sigmoids", "chunks", "stick_integrals",
+           "extreme_integrals", "class_blocks", "gate_terms", "sum_over_rows", "mean_maps_grad",
+           "spread_maps_grad", "likelihood_value_and_grad", "class_log_probs",
+           "explicit_log_joint", "white_result", "explicit_value_and_grad",
+           "marginal_value_and_grad"]
 
 
 # book/roads/likelihood.ipynb, cell likelihood-02
@@ -62,14 +63,14 @@ def theta_shapes(theta):
     """
     ends = [np.shape(part)[-n:] for part, n in zip(theta, (2, 2, 3, 2))]
     if [len(end) for end in ends] != [2, 2, 3, 2]:
-        raise ValueError("theta: expected beta1, beta0, A, tau with at least 2, 2, 3 "
-                         f"and 2 axes, got shapes {[np.shape(p) for p in theta]}")
+        raise ValueError("theta: expected beta1, beta0, A, tau with 2, 2, 3 and 2 "
+                         f"axes, got shapes {[np.shape(part) for part in theta]}")
     (K, h, D), L = ends[2], ends[0][0] + 1
     shapes = Shapes(K, h, L, D - 1)
     for name, end, expected in zip(Theta._fields, ends, shapes.fields):
         if end != expected:
-            raise ValueError(f"{name}: expected shape {expected} for K={K}, h={h}, "
-                             f"L={L}, d={D - 1}, got {end}")
+            raise ValueError(f"{name}: expected shape {expected} for K={K}, "
+                             f"h={h}, L={L}, d={D - 1}, got {end}")
     return shapes
 
 
@@ -77,13 +78,13 @@ def theta_shapes(theta):
 def split_fields(vector, shapes):
     """A flat vector as its four blocks, values unchanged.  [eq-lik-phi]
 
-    vector (..., P) -> (..., L-1, h+1), (..., K-1, d+1), (..., K, h, d+1), (..., K, h)
+    vector (..., P) -> beta1, beta0, A, ln tau, each with the leading axes (...)
     ValueError unless the last axis holds shapes.n_params numbers.
     """
     shapes, size = Shapes(*shapes), np.shape(vector)
     if size[-1:] != (shapes.n_params,):
-        raise ValueError(f"parameter vector: expected {shapes.n_params} numbers for "
-                         f"{shapes}, got shape {size}")
+        raise ValueError(f"parameter vector: expected {shapes.n_params} numbers "
+                         f"for {shapes}, got shape {size}")
     start, blocks = 0, []
     for shape in shapes.fields:
         stop = start + prod(shape)
@@ -168,7 +169,7 @@ def log_prior(phi, shapes, priors):
 
 # book/roads/likelihood.ipynb, cell likelihood-23
 def log_prior_grad(phi, shapes, priors):
-    """Gradient of log_prior.  [eq-lik-prior-grad]   phi (P,) -> (P,), plain numpy"""
+    """Gradient of log_prior, plain numpy.  [eq-lik-prior-grad] phi (P,) -> (P,)"""
     beta1, beta0, A, s = split_fields(onp.asarray(phi, dtype=float), shapes)
     tau = onp.exp(s)
     energy = priors.b0 + (A**2).sum(-1) / (2 * priors.v0)
@@ -187,15 +188,15 @@ def log_prior_white_grad(u, shapes, priors):
 
 
 def white_grad(phi, slope, shapes, priors):
-    """Gradient in white coordinates, from the gradient in phi.  [eq-lik-white-grad]
+    """Gradient in white coordinates, from the one in phi.  [eq-lik-white-grad]
 
     phi, slope (P,) -> (P,), plain numpy
     """
     A, s = split_fields(phi, shapes)[2:]
     beta1, beta0, A_bar, s_bar = split_fields(slope, shapes)
     scale = onp.exp(-0.5 * s)[..., None] * priors.v0**0.5
-    return join_fields((beta1 * priors.sigma1, beta0 * priors.sigma0, A_bar * scale,
-                        s_bar - 0.5 * (A_bar * A).sum(-1)))
+    return join_fields((beta1 * priors.sigma1, beta0 * priors.sigma0,
+                        A_bar * scale, s_bar - 0.5 * (A_bar * A).sum(-1)))
 
 
 # book/roads/likelihood.ipynb, cell likelihood-26
@@ -247,8 +248,8 @@ def latent_nodes(shapes, n_nodes=None, rng=None):
         return Nodes(*grid_rule([rule] * r))
     n = check_count(64 if n_nodes is None else n_nodes, "n_nodes")
     if rng is None or n & (n - 1):
-        raise ValueError(f"n_nodes, rng: expected a power of 2 and a seed, since the "
-                         f"integral has {r} dimensions, got {n} and {rng}")
+        raise ValueError("n_nodes, rng: expected a power of 2 and a seed, since "
+                         f"the integral has {r} dimensions, got {n} and {rng}")
     from scipy.stats import qmc                  # here: it is slow to import
     sobol = qmc.Sobol(r, rng=onp.random.default_rng(rng))
     cube = sobol.random_base2(n.bit_length() - 1) + 0.5**31       # never 0
@@ -267,8 +268,8 @@ def check_data(X, y, shapes, nodes):
     z, w = (onp.asarray(part, dtype=float) for part in nodes)
     r = min(h, L - 1)
     if z.ndim != 2 or z.shape[1] != r or w.shape != z.shape[:1] or not w.size:
-        raise ValueError(f"nodes: expected z (Q, {r}) and w (Q,) for h={h}, L={L}, "
-                         f"got {z.shape} and {w.shape}")
+        raise ValueError(f"nodes: expected z (Q, {r}) and w (Q,) for h={h}, "
+                         f"L={L}, got {z.shape} and {w.shape}")
     return X, y, z, w
 
 
@@ -290,31 +291,28 @@ def log_likelihood(theta, X, y, nodes):
 
 
 # book/roads/likelihood.ipynb, cell likelihood-46
-BLOCK = 20_000                       # numbers worked on at a time: they stay in cache
+BLOCK = 30_000             # numbers worked on at a time: they stay in the cache
+ROWS = 256                 # rows at a time
 
 
-def stick_sigmoids(minus_means, minus_spreads, E, stop):
-    """sigma(-t) into E, sigma(t) into stop, both (S,K,Q,n).  [eq-lik-sigmoids]
+def stick_sigmoids(e_means, e_spreads, E, stop):
+    """sigma(-t) into E and sigma(t) into stop, both (S,K,Q,n).  [eq-lik-sigmoids]
 
-    t = -(minus_means (S,K,n) + minus_spreads (S,K,Q))
-    -> None; or, for extreme t, lost (K,Q,n), and then prod_j sigma(t_j) is
-       exp(-lost) prod_j stop_j
+    exp(-t) = e_means (S,K,n) x e_spreads (S,K,Q)
     """
-    means, spreads = minus_means[:, :, None], minus_spreads[..., None]
-    top = max(means.max(initial=0.0), 0) + max(spreads.max(initial=0.0), 0)
-    if len(E) * top < 600:
-        onp.multiply(onp.exp(spreads), onp.exp(means), out=E)       # e^-t
-        onp.add(E, 1.0, out=stop)
-        onp.divide(1.0, stop, out=stop)
-        E *= stop
-        return None
-    onp.add(spreads, means, out=E)
-    lost, certain = onp.maximum(E, 0).sum(0), E > 0
-    onp.exp(-onp.abs(E), out=E)
-    onp.divide(1.0, E + 1.0, out=stop)
-    E[certain] = 1.0
-    E *= stop
-    return lost
+    onp.multiply(e_spreads[..., None], e_means[:, :, None], out=E)
+    onp.add(E, 1.0, out=stop)
+    onp.divide(1.0, stop, out=stop)
+    onp.multiply(E, stop, out=E)
+
+
+def chunks(S, K, Q, n):
+    """(experts, nodes) in slices such that S x their sizes x n is about BLOCK.
+    [eq-lik-expert]"""
+    nodes = min(Q, max(1, BLOCK // (S * n)))
+    experts = max(1, BLOCK // (S * n * nodes)) if nodes == Q else 1
+    return [(slice(k, min(k + experts, K)), slice(q, min(q + nodes, Q)))
+            for k in range(0, K, experts) for q in range(0, Q, nodes)]
 
 
 # book/roads/likelihood.ipynb, cell likelihood-47
@@ -327,49 +325,69 @@ def stick_integrals(minus_means, minus_spreads, weights, work=None):
     work (2, some): memory to work in, made here if missing or too small
     """
     (S, K, n), Q = minus_means.shape, minus_spreads.shape[2]
-    some = min(K, max(1, BLOCK // max(S * Q * n, 1)))     # experts at a time
-    if work is None or work.shape[1] < S * some * Q * n:
-        work = onp.empty((2, S * some * Q * n))
-    log_f, slopes = onp.empty((K, n)), onp.empty((S, K, len(weights), n))
-    for k in range(0, K, some):
-        k = slice(k, min(k + some, K))
-        size = S * (k.stop - k.start) * Q * n
-        E, stop = (buffer[:size].reshape(S, -1, Q, n) for buffer in work)
-        lost = stick_sigmoids(minus_means[:, k], minus_spreads[:, k], E, stop)
-        product, shift = stop[0], 0.0
+    top = [max(part.max(initial=0.0), 0) for part in (minus_means, minus_spreads)]
+    if S * sum(top) > 600:                            # a product could underflow
+        return extreme_integrals(minus_means, minus_spreads, weights)
+    if work is None or work.shape[1] < max(BLOCK, S * n):
+        work = onp.empty((2, max(BLOCK, S * n)))
+    e_means, e_spreads = onp.exp(minus_means), onp.exp(minus_spreads)
+    f, slopes = onp.zeros((K, n)), onp.zeros((S, K, len(weights), n))
+    for k, q in chunks(S, K, Q, max(n, 1)):
+        shape = (S, k.stop - k.start, q.stop - q.start, n)
+        E, stop = (part[:prod(shape)].reshape(shape) for part in work)
+        stick_sigmoids(e_means[:, k], e_spreads[:, k, q], E, stop)
+        product = stop[0]
         for j in range(1, S):
             product *= stop[j]
-        if lost is not None:
-            shift = lost.min(1)
-            product *= onp.exp(shift[:, None] - lost)
-        f = weights[0] @ product
         E *= product
-        onp.divide(weights @ E, f[:, None], out=slopes[:, k])
+        f[k] += weights[0, q] @ product
+        slopes[:, k] += weights[:, q] @ E
+    slopes /= f[:, None]
+    return onp.log(f), slopes
+
+
+# book/roads/likelihood.ipynb, cell likelihood-48
+def extreme_integrals(minus_means, minus_spreads, weights):
+    """stick_integrals for logits of any size.  [eq-lik-sigmoids]"""
+    (S, K, n), R = minus_means.shape, len(weights)
+    log_f, slopes = onp.empty((K, n)), onp.empty((S, K, R, n))
+    for k in range(K):
+        T = minus_means[:, k, None] + minus_spreads[:, k, :, None]        # -t
+        lost = onp.maximum(T, 0).sum(0)
+        shift, e = lost.min(0), onp.exp(-onp.abs(T))
+        stop = 1 / (1 + e)
+        product = stop.prod(0) * onp.exp(shift - lost)
+        f = weights[0] @ product
+        slopes[:, k] = weights @ (onp.where(T > 0, 1.0, e) * stop * product) / f
         log_f[k] = onp.log(f) - shift
     return log_f, slopes
 
 
-# book/roads/likelihood.ipynb, cell likelihood-50
-def class_blocks(y, n_sticks, n_nodes):
+# book/roads/likelihood.ipynb, cell likelihood-51
+def class_blocks(y, n_sticks, mixed=False):
     """Rows with sorted labels, cut into blocks of one class.  [eq-lik-expert]
 
     y (N,) ascending -> list of (slice of rows, S sticks that the class reaches,
     minus their signs (S,1,1): +1 for a stick passed, -1 for the one that stops)
+    mixed: blocks of all classes, signs (n_sticks,1,n), 0 for a stick not reached
     """
+    stick = onp.arange(n_sticks)[:, None, None]
+    if mixed:
+        flip = onp.where(stick == y, -1.0, onp.where(stick < y, 1.0, 0.0))
+        parts = [slice(s, min(s + ROWS, len(y))) for s in range(0, len(y), ROWS)]
+        return [(part, n_sticks, flip[..., part]) for part in parts]
     blocks, edges = [], onp.searchsorted(y, onp.arange(n_sticks + 2))
     for c in range(n_sticks + 1):
-        S = min(c + 1, n_sticks)
-        flip = onp.where(onp.arange(S) == c, -1.0, 1.0)[:, None, None]
-        step = max(16, BLOCK // (S * n_nodes))
-        blocks += [(slice(start, min(start + step, edges[c + 1])), S, flip)
-                   for start in range(edges[c], edges[c + 1], step)]
+        S, flip = min(c + 1, n_sticks), onp.where(stick == c, -1.0, 1.0)
+        blocks += [(slice(start, min(start + ROWS, edges[c + 1])), S, flip[:S])
+                   for start in range(edges[c], edges[c + 1], ROWS)]
     return blocks
 
 
 def gate_terms(psi):
-    """ln pi_k and sigma(psi_j) of a gate, rows last, plain numpy.  [eq-lik-gate-grad]
+    """ln pi_k and sigma(psi_j) of a gate, rows last.  [eq-lik-gate-grad]
 
-    psi (K-1, N) logits -> (K, N) nats, (K-1, N)
+    psi (K-1, N) logits -> (K, N) nats, (K-1, N); plain numpy
     """
     e = onp.exp(-onp.abs(psi))
     log_pass = onp.minimum(-psi, 0) - onp.log1p(e)
@@ -379,23 +397,29 @@ def gate_terms(psi):
     return log_gate, onp.where(psi > 0, 1.0, e) / (1 + e)
 
 
-# book/roads/likelihood.ipynb, cell likelihood-51
+# book/roads/likelihood.ipynb, cell likelihood-52
 def sum_over_rows(beta0, Xt, y, maps, rows, spreads, weights):
-    """sum_n ln p(y_n) and its slopes.  [eq-lik-expert, eq-lik-rho, eq-lik-gate-grad]
+    """sum_n ln p(y_n) and its slopes.
+    [eq-lik-expert, eq-lik-rho, eq-lik-gate-grad]
 
     beta0 (K-1,D), Xt (D,N), y (N,) ascending; the logits are maps (J,K,E) @ rows
     (E,N) + spreads (J,K,Q); weights (1+r,Q) = w [1, z]
     -> value, and slopes in beta0 (K-1,D), maps (J,K,E), C (J,K,r), rows (E,N)
+    r = 0: there is one node, with weight 1 and no spread
     """
-    (J, K, E), (r, Q) = maps.shape, (len(weights) - 1, weights.shape[1])
+    (J, K, E), r = maps.shape, len(weights) - 1
     log_gate, stop = gate_terms(beta0 @ Xt)
     maps_bar, C_bar, value = onp.zeros(maps.shape), onp.zeros((J, K, r)), 0.0
     rho, rows_bar = onp.empty(log_gate.shape), onp.empty(rows.shape)
     work = onp.empty((2, BLOCK))
-    for block, S, flip in class_blocks(y, J, Q):
+    mixed = not r                               # one node: small blocks cost more
+    for block, S, flip in class_blocks(y, J, mixed):
         flat, x = maps[:S].reshape(S * K, E), rows[:, block]
         means = flip * (flat @ x).reshape(S, K, -1)
-        joint, slopes = stick_integrals(means, flip * spreads[:S], weights, work)
+        if mixed:
+            onp.copyto(means, -onp.inf, where=flip == 0)          # sigma(inf) = 1
+        joint, slopes = stick_integrals(
+            means, flip[:, :, :1] * spreads[:S], weights, work)
         joint += log_gate[:, block]
         top = joint.max(0)
         onp.exp(joint - top, out=joint)
@@ -412,7 +436,7 @@ def sum_over_rows(beta0, Xt, y, maps, rows, spreads, weights):
     return value, beta0_bar, maps_bar, C_bar, rows_bar
 
 
-# book/roads/likelihood.ipynb, cell likelihood-53
+# book/roads/likelihood.ipynb, cell likelihood-54
 def mean_maps_grad(theta, W_bar):
     """From slopes in W to slopes in beta1 and A.  [eq-lik-maps-grad]
 
@@ -428,12 +452,12 @@ def mean_maps_grad(theta, W_bar):
 
 
 def spread_maps_grad(theta, C, C_bar):
-    """From slopes in C to slopes in the weights B and in ln tau.  [eq-lik-root-grad]
+    """From slopes in C to slopes in B and in ln tau.  [eq-lik-root-grad]
 
     C, C_bar (J,K,r) -> (J,h), (K,h).  r = h means C = B / sqrt(tau), otherwise C
     holds Cholesky factors.
     """
-    weights, (J, K, r) = theta.beta1[:, :-1], C.shape
+    weights, J, r = theta.beta1[:, :-1], len(C), C.shape[2]
     if r == weights.shape[1]:
         return (C_bar / onp.sqrt(theta.tau)).sum(1), -0.5 * (C_bar * C).sum(0)
     L, L_bar = C.swapaxes(0, 1), C_bar.swapaxes(0, 1)
@@ -446,7 +470,7 @@ def spread_maps_grad(theta, C, C_bar):
             -(pull * weights).sum(1) / theta.tau)
 
 
-# book/roads/likelihood.ipynb, cell likelihood-55
+# book/roads/likelihood.ipynb, cell likelihood-56
 def likelihood_value_and_grad(phi, X, y, shapes, nodes):
     """sum_n ln p(y_n | x_n, Theta), nats, and its gradient in phi.
     [eq-lik, eq-lik-rho, eq-lik-gate-grad, eq-lik-maps-grad, eq-lik-root-grad]
@@ -459,7 +483,7 @@ def likelihood_value_and_grad(phi, X, y, shapes, nodes):
         theta = unpack(onp.asarray(phi, dtype=float), shapes)
         try:
             W, C = mean_maps(theta), spread_maps(theta)
-        except onp.linalg.LinAlgError:                       # of numbers like 1e200
+        except onp.linalg.LinAlgError:                   # numbers like 1e200
             W = C = onp.array(onp.nan)
     if not all(onp.isfinite(part).all() for part in (W, C, theta.beta0)):
         return onp.nan, onp.full(len(phi), onp.nan)
@@ -474,7 +498,7 @@ def likelihood_value_and_grad(phi, X, y, shapes, nodes):
     return float(value), join_fields((beta1_bar, beta0_bar, A_bar, s_bar))
 
 
-# book/roads/likelihood.ipynb, cell likelihood-59
+# book/roads/likelihood.ipynb, cell likelihood-60
 def class_log_probs(theta, X, nodes):
     """ln p(y = c | x_n, Theta) of every class c, nats.  [eq-lik, eq-lik-nodes]
 
@@ -484,31 +508,32 @@ def class_log_probs(theta, X, nodes):
     X, _, z, w = check_data(X, None, theta_shapes(theta), nodes)
     Xt, W, spreads = pad(X).T, mean_maps(theta), spread_maps(theta) @ z.T
     (J, K, Q), log_gate = spreads.shape, gate_terms(theta.beta0 @ Xt)[0]
-    out, step = onp.empty((len(X), J + 1)), max(16, BLOCK // (J * Q))
-    work = onp.empty((2, J * Q * min(step, len(X))))
-    for start in range(0, len(X), step):
-        rows = slice(start, min(start + step, len(X)))
+    out, work = onp.empty((J + 1, len(X))), onp.empty((2, max(BLOCK, J * ROWS)))
+    for start in range(0, len(X), ROWS):
+        rows = slice(start, min(start + ROWS, len(X)))
         psi, gate, n = W @ Xt[:, rows], log_gate[:, rows], rows.stop - start
         if J * (onp.abs(psi).max() + onp.abs(spreads).max()) < 600:
             p, gate = onp.zeros((J + 1, n)), onp.exp(gate)
-            E, stop = (part[:J * Q * n].reshape(J, 1, Q, n) for part in work)
-            for k in range(K):
-                stick_sigmoids(-psi[:, k:k + 1], -spreads[:, k:k + 1], E, stop)
+            e_means, e_spreads = onp.exp(-psi), onp.exp(-spreads)
+            for k, q in chunks(J, K, Q, n):
+                shape = (J, k.stop - k.start, q.stop - q.start, n)
+                E, stop = (part[:prod(shape)].reshape(shape) for part in work)
+                stick_sigmoids(e_means[:, k], e_spreads[:, k, q], E, stop)
                 for j in range(1, J):
-                    stop[j] *= E[j - 1]                  # E: passed j and all before
-                    E[j] *= E[j - 1]
-                p[:J] += gate[k] * (w @ stop[:, 0])
-                p[J] += gate[k] * (w @ E[J - 1, 0])
-            out[rows] = onp.log(p).T
+                    stop[j] *= E[j - 1]
+                    E[j] *= E[j - 1]                  # E: passed j and all before
+                p[:J] += ((w[q] @ stop) * gate[k]).sum(1)
+                p[J] += ((w[q] @ E[J - 1]) * gate[k]).sum(0)
+            out[:, rows] = onp.log(p)
         else:
-            for _, S, flip in class_blocks(onp.arange(J + 1), J, Q):
-                log_f = stick_integrals(flip * psi[:S], flip * spreads[:S], w[None])[0]
-                c = S - 1 if flip[-1, 0, 0] < 0 else J
-                out[rows, c] = logsumexp(gate + log_f, axis=0)
-    return out
+            for c, (_, S, flip) in enumerate(class_blocks(onp.arange(J + 1), J)):
+                log_f, _ = stick_integrals(
+                    flip * psi[:S], flip * spreads[:S], w[None])
+                out[c, rows] = logsumexp(gate + log_f, axis=0)
+    return out.T
 
 
-# book/roads/likelihood.ipynb, cell likelihood-62
+# book/roads/likelihood.ipynb, cell likelihood-63
 def explicit_log_joint(q, X, y, shapes, priors):
     """ln p(u, eps, y | X), nats: one eps_n for all experts.
     [eq-lik-explicit, eq-lik-joint]
@@ -530,7 +555,7 @@ def explicit_log_joint(q, X, y, shapes, priors):
             + log_prior_white(u, shapes, priors))
 
 
-# book/roads/likelihood.ipynb, cell likelihood-66
+# book/roads/likelihood.ipynb, cell likelihood-67
 def white_result(value, slope, phi, u, shapes, priors):
     """Add the white prior to a log likelihood and take its gradient to u; -inf and
     0 where the value is not finite.  [eq-lik-white-prior, eq-lik-white-grad]
@@ -555,7 +580,7 @@ def explicit_value_and_grad(q, X, y, shapes, priors):
     X, D = check_X(X, n_features=shapes.input_dim), shapes.input_dim + 1
     y = check_y(y, len(X), J + 1)
     if q.shape != (P + len(X) * h,):
-        raise ValueError(f"q: expected {P} + {len(X)} x {h} numbers, got {q.shape}")
+        raise ValueError(f"q: expected {P} + {len(X)} x {h} values, got {q.shape}")
     u, eps, order = q[:P], q[P:].reshape(-1, h), onp.argsort(y, kind="stable")
     with onp.errstate(all="ignore"):
         phi = from_white(u, shapes, priors)
@@ -579,7 +604,7 @@ def explicit_value_and_grad(q, X, y, shapes, priors):
     return float(value), onp.concatenate([slope, eps_bar.ravel()])
 
 
-# book/roads/likelihood.ipynb, cell likelihood-68
+# book/roads/likelihood.ipynb, cell likelihood-69
 def marginal_value_and_grad(u, X, y, shapes, priors, nodes):
     """Log posterior density of u up to the evidence, and its gradient.
     [eq-lik-posterior]
