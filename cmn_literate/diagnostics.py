@@ -75,10 +75,12 @@ def effective_size(chains):
     n_pairs = max((n - 1) // 2, 1)
     pairs = rho[0 : 2 * n_pairs : 2] + rho[1 : 2 * n_pairs : 2]
     positive = pairs > 0
-    stop = np.where(positive.all(0), n_pairs - 1, np.argmin(positive, axis=0))
+    never = positive.all(0)
+    stop = np.where(never, n_pairs - 1, np.argmin(positive, axis=0))
     first = np.arange(n_pairs).reshape((-1,) + (1,) * stop.ndim) < stop
     falling = np.where(first, np.minimum.accumulate(pairs), 0.0).sum(0)
-    rest = np.maximum(np.take_along_axis(rho, 2 * stop[None], axis=0)[0], 0.0)
+    rest = np.take_along_axis(rho, 2 * stop[None], axis=0)[0]
+    rest = np.where(never, rest, np.maximum(rest, 0.0))
     tau = np.maximum(2 * falling - 1 + rest, 1 / np.log10(total))
     size = np.where(np.ptp(chains, axis=(0, 1)) == 0, total, total / tau)
     return np.where(np.isfinite(chains).all((0, 1)), size, np.nan)[()]
@@ -221,7 +223,8 @@ class PosteriorDraws:
 
     def flatten(self):
         """Theta with one leading axis of length chains times draws, chain by chain."""
-        return Theta(*(x.reshape((-1,) + x.shape[2:]) for x in self.theta))
+        size = self.n_chains * self.n_draws
+        return Theta(*(x.reshape((size,) + x.shape[2:]) for x in self.theta))
 
     def to_arviz(self):
         """arviz.InferenceData with posterior and sample_stats (needs arviz < 1)."""
