@@ -9,7 +9,8 @@ for a perfect one.
 
 __all__ = ["check_proba", "accuracy", "log_scores", "log_predictive_density", "brier",
            "Reliability", "reliability", "expected_calibration_error", "plot_reliability",
-           "ece_if_calibrated"]
+           "ece_if_calibrated", "Elpd", "waic", "pareto_fit", "smooth_tail", "psis_loo",
+           "steps_within", "decay_steps"]
 
 
 # book/practice/metrics.ipynb, cell metrics-02
@@ -17,6 +18,7 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from cmn_literate.simulate import check_count, check_y
@@ -218,3 +220,169 @@ def ece_if_calibrated(proba, rng, n_draws=200, **options):
     draws = ((rng.uniform(size=(len(p), 1)) > cut).sum(1) for _ in range(n_draws))
     return np.array(
         [expected_calibration_error(labels, proba, **options) for labels in draws])
+
+
+# book/practice/metrics.ipynb, cell metrics-45
+def _check_log_lik(log_lik):
+    """Draws by rows (S, N), from (S, N) or (chains, draws, N).  [eq-loo]"""
+    values = np.asarray(log_lik, dtype=float)
+    if values.ndim not in (2, 3) or not values.size:
+        raise ValueError("log_lik: expected an array (draws, rows) or (chains, draws, "
+                         f"rows), got shape {values.shape}")
+    values = values.reshape(-1, values.shape[-1])
+    if len(values) < 2:
+        raise ValueError("log_lik: expected at least 2 draws, got 1; a point estimate "
+                         "has no WAIC: its mean training score is just that")
+    bad = np.flatnonzero(np.isnan(values).any(0) | (values == np.inf).any(0))
+    if bad.size:
+        raise ValueError("log_lik: expected numbers below infinity, got others in "
+                         f"row(s) {', '.join(map(str, bad[:5]))}")
+    impossible = np.flatnonzero(np.isneginf(values).any(0))
+    if impossible.size:
+        warnings.warn("a draw gives probability 0 to row(s) "
+                      f"{', '.join(map(str, impossible[:5]))}: their elpd is -inf",
+                      RuntimeWarning, stacklevel=3)
+    return values
+
+
+# book/practice/metrics.ipynb, cell metrics-46
+class Elpd(NamedTuple):
+    """Expected log predictive density from training rows, in nats.  [eq-loo]
+
+    elpd, se       sum over the rows and its standard error (higher is better)
+    rows (N,)      its terms
+    p_rows (N,)    WAIC: variance of the row's log likelihood, p_n
+                   LOO: lppd_n minus the term
+    k (N,)         LOO: tail index of the row's weights; WAIC: NaN
+    """
+    elpd: float
+    se: float
+    rows: np.ndarray
+    p_rows: np.ndarray
+    k: np.ndarray
+
+
+def _total(rows, p_rows, k):
+    with np.errstate(invalid="ignore"):
+        se = float(np.sqrt(len(rows)) * rows.std()) if len(rows) > 1 else np.nan
+    return Elpd(float(rows.sum()), se, rows, p_rows, k)
+
+
+def waic(log_lik):
+    """WAIC as an elpd.  [eq-waic]
+
+    log_lik (S, N) or (chains, draws, N): ln p(y_n | Theta_s) of every draw and row
+    -> Elpd, with a RuntimeWarning that counts the rows whose variance is over 0.4
+    """
+    values = _check_log_lik(log_lik)
+    lppd = logsumexp(values, axis=0) - np.log(len(values))
+    with np.errstate(invalid="ignore"):
+        p_rows = np.nan_to_num(values.var(axis=0, ddof=1), nan=np.inf)
+    wild = np.flatnonzero(p_rows > 0.4)
+    if wild.size:
+        warnings.warn(f"the variance is over 0.4 in {wild.size} of {len(lppd)} rows "
+                      f"({', '.join(map(str, wild[:5]))}{', ...' * (wild.size > 5)}): "
+                      "WAIC is not to be trusted there; see psis_loo",
+                      RuntimeWarning, stacklevel=2)
+    return _total(lppd - p_rows, p_rows, np.full(len(lppd), np.nan))
+
+
+# book/practice/metrics.ipynb, cell metrics-50
+def pareto_fit(excesses):
+    """Tail index k and scale sigma of a generalised Pareto law.
+    [eq-pareto, eq-pareto-profile]   excesses (M,) > 0, ascending -> floats"""
+    x, M = excesses, len(excesses)
+    grid = 30 + int(M**0.5)
+    b = 1 - np.sqrt(grid / (np.arange(grid) + 0.5))
+    b = b / (3 * x[int(M / 4 + 0.5) - 1]) + 1 / x[-1]
+    k = np.log1p(-b[:, None] * x).mean(1)
+    log_l = M * (np.log(-b / k) - k - 1)
+    weight = np.exp(log_l - logsumexp(log_l))
+    kept = weight >= 10 * np.finfo(float).eps
+    b = np.sum((b * weight)[kept]) / weight[kept].sum()
+    k = np.log1p(-b * x).mean()
+    return (M * k + 10 * 0.5) / (M + 10), -k / b
+
+
+# book/practice/metrics.ipynb, cell metrics-52
+def smooth_tail(log_weights):
+    """Log weights with their upper tail replaced by Pareto quantiles, and its k.
+    [eq-pareto]   (S,) -> (S,) of which the largest is at most what it was, float
+
+    The tail holds min(S/5, 3 sqrt(S)) draws; k is inf with less than 5 of them.
+    """
+    S, top = len(log_weights), log_weights.max()
+    x = log_weights - top
+    order = np.argsort(x)
+    cut = x[order[-int(np.ceil(min(S / 5, 3 * S**0.5))) - 1]]
+    cut = max(cut, np.log(np.finfo(float).tiny))
+    tail = order[x[order] > cut]
+    if len(tail) <= 4:
+        return x + top, np.inf
+    k, sigma = pareto_fit(np.exp(x[tail]) - np.exp(cut))
+    if np.isfinite(k):
+        level = (np.arange(len(tail)) + 0.5) / len(tail)
+        flat = abs(k) < np.finfo(float).eps
+        quantile = -sigma * np.log1p(-level) if flat else (
+            sigma * np.expm1(-k * np.log1p(-level)) / k)
+        x[tail] = np.minimum(np.log(quantile + np.exp(cut)), 0.0)
+    return x + top, k
+
+
+# book/practice/metrics.ipynb, cell metrics-53
+def psis_loo(log_lik):
+    """Leave-one-out elpd by Pareto-smoothed importance sampling.
+    [eq-loo-identity, eq-pareto]
+
+    log_lik (S, N) or (chains, draws, N): ln p(y_n | Theta_s) of every draw and row
+    -> Elpd, with a RuntimeWarning that counts the rows with k over 0.7
+    """
+    values = _check_log_lik(log_lik)
+    rows, k = np.empty(values.shape[1]), np.full(values.shape[1], np.inf)
+    for n, column in enumerate(values.T):
+        if np.isneginf(column).any():
+            rows[n] = -np.inf
+            continue
+        weights, k[n] = smooth_tail(-column)
+        rows[n] = logsumexp(weights + column) - logsumexp(weights)
+    lppd = logsumexp(values, axis=0) - np.log(len(values))
+    wild = np.flatnonzero(k > 0.7)
+    if wild.size:
+        warnings.warn(f"the tail index is over 0.7 in {wild.size} of {len(k)} rows "
+                      f"({', '.join(map(str, wild[:5]))}{', ...' * (wild.size > 5)}): "
+                      "leave these rows out in earnest", RuntimeWarning, stacklevel=2)
+    return _total(rows, lppd - rows, k)
+
+
+# book/practice/metrics.ipynb, cell metrics-57
+def steps_within(trace, gap=1.0):
+    """First step, from 1, whose objective is within gap nats of the last one.
+    [eq-steps-within]   trace (T,) -> int"""
+    trace = np.asarray(trace, dtype=float)
+    if trace.ndim != 1 or not len(trace) or not gap >= 0:
+        raise ValueError("trace, gap: expected (T,), T >= 1, and a number >= 0, got "
+                         f"shape {trace.shape} and {gap!r}")
+    return int(np.argmax(np.abs(trace - trace[-1]) <= gap)) + 1
+
+
+def decay_steps(trace):
+    """Steps until 95% of an exponential approach is done.  [eq-decay]
+
+    trace (T,) -> float, at most 20 T; NaN for fewer than 4 steps or a constant
+    """
+    f = np.asarray(trace, dtype=float)
+    if len(f) < 4 or not np.isfinite(f).all() or np.ptp(f) == 0:
+        return float("nan")
+    t, f = np.arange(len(f)), f - f.mean()
+
+    def misfit(log_tau):
+        e = np.exp(-t / np.exp(log_tau))
+        e -= e.mean()
+        return -((e @ f) ** 2) / max(e @ e, 1e-300)
+
+    grid = np.linspace(np.log(0.3), np.log(20 * len(f) / np.log(20)), 60)
+    best = int(np.argmin([misfit(x) for x in grid]))
+    near = grid[max(best - 1, 0)], grid[min(best + 1, 59)]
+    tau = np.exp(minimize_scalar(misfit, bounds=near, method="bounded",
+                                 options={"xatol": 1e-8}).x)
+    return float(tau * np.log(20))

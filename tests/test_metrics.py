@@ -8,18 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
 
 from cmn_literate.datasets import make_waveform, waveform_proba
 from cmn_literate.metrics import (
     accuracy,
     brier,
     check_proba,
+    decay_steps,
     ece_if_calibrated,
     expected_calibration_error,
     log_predictive_density,
     log_scores,
     plot_reliability,
+    psis_loo,
     reliability,
+    smooth_tail,
+    steps_within,
+    waic,
 )
 
 METRICS = [accuracy, log_scores, log_predictive_density, brier, reliability, expected_calibration_error]
@@ -276,3 +282,73 @@ def test_bad_number_of_draws():
         ece_if_calibrated([0.5], default_rng(0), n_draws=0)
     with pytest.raises(ValueError, match="^proba:"):
         ece_if_calibrated([[0.5, 0.6]], default_rng(0))
+
+
+# ---- WAIC and PSIS-LOO
+
+def log_lik_draws(seed=0, S=400, N=30, spread=1.0):
+    rng = np.random.default_rng(seed)
+    return spread * rng.gumbel(size=(4, S // 4, N)) * rng.uniform(0.1, 1, N) - 1.5
+
+
+@pytest.mark.parametrize("spread", [0.2, 1.0, 3.0])
+def test_waic_and_loo_agree_with_arviz(spread):
+    az = pytest.importorskip("arviz", minversion="0.17", reason="arviz is not installed: no oracle for WAIC and LOO")
+    if not hasattr(az, "from_dict"):
+        pytest.skip("this arviz has no from_dict: no oracle for WAIC and LOO")
+    log_lik = log_lik_draws(spread=spread)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours, loo = waic(log_lik), psis_loo(log_lik)
+        weights, k = az.psislw(-log_lik.reshape(-1, log_lik.shape[-1]).T, reff=1.0)
+        theirs = az.loo(az.from_dict(posterior={"x": log_lik[:, :, 0]}, log_likelihood={"y": log_lik}), pointwise=True, reff=1.0)
+    assert_allclose(loo.rows, theirs.loo_i, rtol=1e-10)
+    assert_allclose(loo.k, theirs.pareto_k, rtol=1e-8)
+    assert_allclose([loo.elpd, loo.se], [theirs.elpd_loo, theirs.se], rtol=1e-10)
+    for n in range(log_lik.shape[-1]):
+        mine, index = smooth_tail(-log_lik.reshape(-1, log_lik.shape[-1])[:, n])
+        assert_allclose(mine - logsumexp(mine), weights[n], atol=1e-10)
+        assert_allclose(index, k[n], rtol=1e-8)
+    flat = log_lik.reshape(-1, log_lik.shape[-1])
+    by_hand = [np.log(np.mean(np.exp(column))) - np.var(column, ddof=1) for column in flat.T]
+    assert_allclose(ours.rows, by_hand, rtol=1e-10)
+
+
+def test_waic_names_the_wild_rows_and_the_impossible_ones():
+    log_lik = log_lik_draws(spread=0.1)
+    log_lik[:, :, 7] *= 10
+    with pytest.warns(RuntimeWarning, match=r"over 0.4 in 1 of 30 rows \(7\)"):
+        waic(log_lik)
+    log_lik[0, 0, 3] = -np.inf
+    for rule in (waic, psis_loo):
+        with pytest.warns(RuntimeWarning, match=r"probability 0 to row\(s\) 3"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "the (variance|tail)")
+            result = rule(log_lik)
+        assert result.elpd == -np.inf and result.rows[3] == -np.inf and np.isfinite(np.delete(result.rows, 3)).all()
+
+
+@pytest.mark.parametrize("rule", [waic, psis_loo])
+@pytest.mark.parametrize("bad, message", [(np.zeros(5), "shape"), (np.zeros((0, 3)), "shape"), (np.zeros((1, 5)), "at least 2 draws"),
+                                          (np.array([[0.0, np.nan], [0, 0]]), r"row\(s\) 1"),
+                                          (np.array([[np.inf, 0.0], [0, 0]]), r"row\(s\) 0")])
+def test_log_likelihoods_are_checked(rule, bad, message):
+    with pytest.raises(ValueError, match=f"log_lik: expected .*{message}"):
+        rule(bad)
+
+
+def test_draws_that_do_not_vary_leave_the_training_score():
+    log_lik = np.tile([-0.5, -1.0, -2.0], (50, 1))
+    w = waic(log_lik)
+    assert_allclose(w.rows, [-0.5, -1.0, -2.0], rtol=1e-14)
+    with pytest.warns(RuntimeWarning, match="tail index"):     # no tail to fit: k is infinite, the row is right all the same
+        assert_allclose(psis_loo(log_lik).rows, w.rows, rtol=1e-14)
+
+
+def test_convergence_rules_on_short_and_noisy_traces():
+    assert steps_within([3.0]) == 1 and steps_within([0.0, 5.0, 9.5, 10.0]) == 3
+    assert np.isnan(decay_steps([1.0, 2.0, 3.0])) and np.isnan(decay_steps(np.zeros(10)))
+    t = np.arange(20_000)
+    assert_allclose(decay_steps(-np.exp(-t / 900.0)), 900 * np.log(20), rtol=1e-4)
+    assert decay_steps(np.arange(100.0)) <= 20 * 100 + 1e-6    # a straight line: never done, cut at 20 times the run
+    with pytest.raises(ValueError, match="trace, gap"):
+        steps_within([])
