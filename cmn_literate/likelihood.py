@@ -597,11 +597,13 @@ def explicit_value_and_grad(q, X, y, shapes, priors):
     spread_bar, s_bar = spread_maps_grad(theta, C, bar[:, :, D:])
     beta1_bar[:, :-1] += spread_bar
     slope = join_fields((beta1_bar, beta0_bar, A_bar, s_bar))
+    value -= 0.5 * (eps**2).sum() + 0.5 * eps.size * onp.log(2 * onp.pi)
     value, slope = white_result(value, slope, phi, u, shapes, priors)
+    if not onp.isfinite(value):
+        return value, onp.zeros(len(q))
     eps_bar = -eps
     eps_bar[order] += rows_bar[D:].T
-    value -= 0.5 * (eps**2).sum() + 0.5 * eps.size * onp.log(2 * onp.pi)
-    return float(value), onp.concatenate([slope, eps_bar.ravel()])
+    return value, onp.concatenate([slope, eps_bar.ravel()])
 
 
 # book/roads/likelihood.ipynb, cell likelihood-69
