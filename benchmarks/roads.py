@@ -9,6 +9,8 @@ import os
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
+import time
+
 import autograd.numpy as anp
 import numpy as np
 from autograd import grad
@@ -55,6 +57,16 @@ def log_sigmoid_pass(count):
     return work
 
 
+def best_of_three(function):
+    """Best CPU time of three calls: for what is too slow for best_times."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        function()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
 def likelihood_rows():
     """The exact likelihood: value and gradient, all classes, autograd; then the explicit joint against a CAVI sweep."""
     yield "exact likelihood, N=400 d=2 K=10; floor: one ln sigma for each of nodes x N x K x (L-1) numbers"
@@ -67,7 +79,7 @@ def likelihood_rows():
         ours, floor, classes = best_times([
             lambda: likelihood_value_and_grad(phi, X, y, shapes, nodes),
             log_sigmoid_pass(len(nodes.w) * N * K * (L - 1)), lambda: class_log_probs(theta, X, nodes)])
-        (slow,) = best_times([lambda: automatic(phi)], seconds=2)
+        slow = best_of_three(lambda: automatic(phi))
         yield (f"{L:>3} {len(nodes.w):>6} {ours * 1e3:>14.2f} {floor * 1e3:>9.2f} {ours / floor:>6.2f} {classes * 1e3:>15.2f} "
                f"{slow * 1e3:>12.1f} {ours * 20_000:>14.1f}")
     yield "explicit latents, N=400 d=2 K=10 h=L-1: value and gradient against one CAVI sweep"
