@@ -32,14 +32,14 @@ def check_draws(draws, name="draws", least=4):
     [eq-diag-mean]   ValueError, naming the argument, otherwise"""
     draws = np.asarray(draws, dtype=float)
     if draws.ndim < 2 or draws.shape[0] < 1 or draws.shape[1] < least:
-        raise ValueError(f"{name}: expected an array (chains, draws >= {least}, ...), "
-                         f"got shape {draws.shape}")
+        raise ValueError(f"{name}: expected an array (chains, draws >= {least}, "
+                         f"...), got shape {draws.shape}")
     return draws
 
 
 def split_chains(draws):
     """Every chain cut into its two halves.  [eq-diag-split]
-    (C,n,...) -> (2C,n//2,...); of an odd number of draws the middle one is dropped"""
+    (C,n,...) -> (2C,n//2,...); if n is odd, the draw in the middle is dropped"""
     draws = check_draws(draws, least=2)
     half = draws.shape[1] // 2
     return np.concatenate([draws[:, :half], draws[:, -half:]])
@@ -47,7 +47,7 @@ def split_chains(draws):
 
 # book/roads/diagnostics.ipynb, cell diagnostics-09
 def autocovariance(chains):
-    """(1/n) sum_i (x_i - mean)(x_i+t - mean) for every lag t, each chain by itself.
+    """(1/n) sum_i (x_i - mean)(x_i+t - mean) of every lag t, chain by chain.
     [eq-diag-autocovariance]   (m,n,...) -> (m,n,...), by FFT"""
     chains = np.asarray(chains, dtype=float)
     n = chains.shape[1]
@@ -109,7 +109,8 @@ def normal_scores(draws):
     draws = np.asarray(draws, dtype=float)
     rows = draws.reshape((-1,) + draws.shape[2:])
     fraction = (rankdata(rows, axis=0) - 0.375) / (len(rows) + 0.25)
-    return np.where(np.isfinite(draws), ndtri(fraction).reshape(draws.shape), np.nan)
+    scores = ndtri(fraction).reshape(draws.shape)
+    return np.where(np.isfinite(draws), scores, np.nan)
 
 
 # book/roads/diagnostics.ipynb, cell diagnostics-22
@@ -148,9 +149,9 @@ def ess_tail(draws):
     [eq-diag-tail]   (C,n,...) -> (...)"""
     draws = check_draws(draws)
     ordered = np.sort(draws.reshape((-1,) + draws.shape[2:]), axis=0)
-    last = len(ordered) - 1                  # whole numbers: no quantile is rounded
-    sizes = [effective_size(split_chains(draws <= ordered[last * twentieths // 20]))
-             for twentieths in (1, 19)]
+    last = len(ordered) - 1              # whole numbers: no quantile is rounded
+    cuts = [ordered[last * twentieths // 20] for twentieths in (1, 19)]
+    sizes = [effective_size(split_chains(draws <= cut)) for cut in cuts]
     return np.where(np.isfinite(draws).all((0, 1)), np.minimum(*sizes), np.nan)[()]
 
 
@@ -171,6 +172,19 @@ def bfmi(energy):
 
 
 # book/roads/diagnostics.ipynb, cell diagnostics-35
+def _check_leading_axes(theta, log_joint, stats):
+    """ValueError unless everything has the axes (chain, draw) of log_joint."""
+    lead, dims = log_joint.shape, dict(zip(Theta._fields, (4, 4, 5, 4)))
+    for name, value in theta._asdict().items():
+        if value.ndim != dims[name] or value.shape[:2] != lead:
+            raise ValueError(f"{name}: expected {dims[name]} axes, the first two "
+                             f"{lead} as in log_joint, got {value.shape}")
+    for name, value in stats.items():
+        if np.shape(value)[:2] != lead:
+            raise ValueError(f"stats[{name!r}]: expected leading axes {lead}, "
+                             f"got shape {np.shape(value)}")
+
+
 @dataclass(frozen=True)
 class PosteriorDraws:
     """Draws of the parameters, as every sampler of this book returns them.
@@ -187,19 +201,10 @@ class PosteriorDraws:
     stats: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        theta = Theta(*(np.asarray(x, dtype=float) for x in self.theta))
-        log_joint = np.asarray(self.log_joint, dtype=float)
-        lead, dims = log_joint.shape, {"beta1": 4, "beta0": 4, "A": 5, "tau": 4}
-        for name, value in theta._asdict().items():
-            if value.ndim != dims[name] or value.shape[:2] != lead:
-                raise ValueError(f"{name}: expected {dims[name]} axes, the first two "
-                                 f"{lead} as in log_joint, got shape {value.shape}")
-        for name, value in self.stats.items():
-            if np.shape(value)[:2] != lead:
-                raise ValueError(f"stats[{name!r}]: expected leading axes {lead}, "
-                                 f"got shape {np.shape(value)}")
-        object.__setattr__(self, "theta", theta)
-        object.__setattr__(self, "log_joint", log_joint)
+        object.__setattr__(self, "theta", Theta(*(
+            np.asarray(x, dtype=float) for x in self.theta)))
+        object.__setattr__(self, "log_joint", np.asarray(self.log_joint, float))
+        _check_leading_axes(self.theta, self.log_joint, self.stats)
 
     @property
     def n_chains(self):
@@ -222,12 +227,12 @@ class PosteriorDraws:
         return pack(self.theta)
 
     def flatten(self):
-        """Theta with one leading axis of length chains times draws, chain by chain."""
+        """Theta with one leading axis (chains times draws), chain by chain."""
         size = self.n_chains * self.n_draws
         return Theta(*(x.reshape((size,) + x.shape[2:]) for x in self.theta))
 
     def to_arviz(self):
-        """arviz.InferenceData with posterior and sample_stats (needs arviz < 1)."""
+        """arviz.InferenceData: posterior and sample_stats (needs arviz < 1)."""
         import arviz
         return arviz.from_dict(posterior=self.theta._asdict(), sample_stats={
             "lp": self.log_joint, **self.stats})
@@ -251,7 +256,8 @@ def draw_log_probs(draws, X, nodes=None, max_draws=None, rng=0):
         picked = (np.arange(count) * len(picked) + len(picked) // 2) // count
     if nodes is None:
         nodes = latent_nodes(shapes, rng=rng)
-    return (class_log_probs(Theta(*(x[s] for x in theta)), X, nodes) for s in picked)
+    return (class_log_probs(Theta(*(x[s] for x in theta)), X, nodes)
+            for s in picked)
 
 
 def predict_log_proba(draws, X, nodes=None, max_draws=None, rng=0):
@@ -317,7 +323,8 @@ def convergence(draws, X, nodes=None, max_draws_each=None, rng=0):
     -> {"probabilities": Worst, "log joint": Worst, "parameters": Worst}
     """
     if max_draws_each is not None:
-        last = -min(check_count(max_draws_each, "max_draws_each", 4), draws.n_draws)
+        last = -min(draws.n_draws, check_count(
+            max_draws_each, "max_draws_each", least=4))
         draws = PosteriorDraws(Theta(*(x[:, last:] for x in draws.theta)),
                                draws.log_joint[:, last:])
     logs = np.stack(list(draw_log_probs(draws, X, nodes, None, rng)))

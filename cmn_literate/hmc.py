@@ -86,7 +86,8 @@ def hmc_step(value_and_grad, state, step, n_leapfrog, inv_mass, rng):
     start = hamiltonian(value, p, inv_mass)
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(n_leapfrog):
-            q, p, value, grad = leapfrog(value_and_grad, q, p, grad, step, inv_mass)
+            q, p, value, grad = leapfrog(
+                value_and_grad, q, p, grad, step, inv_mass)
         end = hamiltonian(value, p, inv_mass)
     error = np.where(np.isfinite(end), end - start, np.inf)
     accept = np.exp(np.minimum(0.0, -error))
@@ -110,7 +111,7 @@ class HMCDraws(NamedTuple):
 
 # book/roads/hmc.ipynb, cell hmc-28
 def check_start(value_and_grad, q, step, inv_mass):
-    """The first HMCState of a chain, from numbers that make sense; else ValueError.
+    """The first HMCState of a chain; ValueError for numbers that make no sense.
     [eq-hmc-energy]   q (...,P), inv_mass array () or (P,)"""
     q = np.array(q, dtype=float)
     if q.ndim < 1 or not np.isfinite(q).all():
@@ -127,8 +128,9 @@ def check_start(value_and_grad, q, step, inv_mass):
         raise ValueError(f"value_and_grad: expected shapes {q.shape[:-1]} and "
                          f"{q.shape}, got {np.shape(value)} and {np.shape(grad)}")
     if not (np.isfinite(value).all() and np.isfinite(grad).all()):
-        raise ValueError(f"q: no finite log density and gradient there, got {value}")
-    return HMCState(q, np.asarray(value, dtype=float), np.asarray(grad, dtype=float))
+        raise ValueError("q: no finite log density and gradient there, "
+                         f"got {value}")
+    return HMCState(q, np.asarray(value, float), np.asarray(grad, float))
 
 
 # book/roads/hmc.ipynb, cell hmc-29
@@ -145,6 +147,7 @@ def hmc(value_and_grad, q, n_draws, step, n_leapfrog, inv_mass=1.0, rng=None,
     n_warmup        transitions that are made but not kept
     callback(done, log density)   after every transition that is kept
     -> HMCDraws. Ctrl-C returns the draws made so far, with a RuntimeWarning.
+    From its last draw, with the same Generator, a chain goes on bit for bit.
     """
     n_draws, n_warmup = check_count(n_draws, "n_draws"), check_count(
         n_warmup, "n_warmup", least=0)
