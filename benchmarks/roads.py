@@ -28,6 +28,8 @@ from cmn_literate.likelihood import (
     to_white,
     unpack,
 )
+from cmn_literate.mle import mle_objective, network_log_probs
+from cmn_literate.optimizers import maximize
 from cmn_literate.simulate import Priors, sample_theta
 
 N, D_IN, K = 400, 2, 10
@@ -93,6 +95,19 @@ def likelihood_rows():
             lambda: explicit_value_and_grad(q, X, y, shapes, priors), sweep_work(N, D_IN, K, L),
             lambda: automatic(q, X, y, shapes, priors)])
         yield f"{L:>3} {ours * 1e3:>14.2f} {sweep * 1e3:>9.2f} {ours / sweep:>6.2f} {slow * 1e3:>12.1f}"
+
+
+def mle_rows():
+    """Maximum likelihood: one step (gradient and AdaBelief) of the network and of the exact objective."""
+    yield "maximum likelihood, N=400 d=2 K=10: the network's gradient by hand and by autograd, then whole steps of AdaBelief"
+    yield f"{'L':>3} {'gradient ms':>12} {'autograd ms':>12} {'step ms':>8} {'20000 steps s':>14}"
+    for L in (2, 5):
+        shapes, theta, X, y = problem(L)
+        climb, phi, one_hot = mle_objective(X, y, shapes, "network"), pack(theta), np.eye(L)[y]
+        automatic = grad(lambda p: anp.sum(network_log_probs(unpack(p, shapes), X) * one_hot))
+        ours, steps = best_times([lambda: climb(phi), lambda: maximize(climb, phi, 50)])
+        slow = best_of_three(lambda: automatic(phi))
+        yield f"{L:>3} {ours * 1e3:>12.3f} {slow * 1e3:>12.2f} {steps * 1e3 / 50:>8.3f} {steps / 50 * 20_000:>14.1f}"
 
 
 def main():
