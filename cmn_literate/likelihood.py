@@ -88,7 +88,7 @@ def split_fields(vector, shapes):
     start, blocks = 0, []
     for shape in shapes.fields:
         stop = start + prod(shape)
-        blocks.append(np.reshape(vector[..., start:stop], size[:-1] + shape))
+        blocks.append(vector[..., start:stop].reshape(size[:-1] + shape))
         start = stop
     return blocks
 
@@ -96,8 +96,8 @@ def split_fields(vector, shapes):
 def join_fields(blocks):
     """Inverse of split_fields.  [eq-lik-phi]   four blocks -> (..., P)"""
     lead = np.shape(blocks[3])[:-2]
-    size = [prod(np.shape(block)[len(lead):]) for block in blocks]
-    flat = [np.reshape(block, lead + (n,)) for block, n in zip(blocks, size)]
+    flat = [block.reshape(lead + (prod(np.shape(block)[len(lead):]),))
+            for block in blocks]
     return np.concatenate(flat, axis=-1)
 
 
@@ -533,7 +533,7 @@ def class_log_probs(theta, X, nodes):
     return out.T
 
 
-# book/roads/likelihood.ipynb, cell likelihood-63
+# book/roads/likelihood.ipynb, cell likelihood-66
 def explicit_log_joint(q, X, y, shapes, priors):
     """ln p(u, eps, y | X), nats: one eps_n for all experts.
     [eq-lik-explicit, eq-lik-joint]
@@ -555,7 +555,7 @@ def explicit_log_joint(q, X, y, shapes, priors):
             + log_prior_white(u, shapes, priors))
 
 
-# book/roads/likelihood.ipynb, cell likelihood-67
+# book/roads/likelihood.ipynb, cell likelihood-70
 def white_result(value, slope, phi, u, shapes, priors):
     """Add the white prior to a log likelihood and take its gradient to u; -inf and
     0 where the value is not finite.  [eq-lik-white-prior, eq-lik-white-grad]
@@ -606,7 +606,7 @@ def explicit_value_and_grad(q, X, y, shapes, priors):
     return value, onp.concatenate([slope, eps_bar.ravel()])
 
 
-# book/roads/likelihood.ipynb, cell likelihood-69
+# book/roads/likelihood.ipynb, cell likelihood-72
 def marginal_value_and_grad(u, X, y, shapes, priors, nodes):
     """Log posterior density of u up to the evidence, and its gradient.
     [eq-lik-posterior]
