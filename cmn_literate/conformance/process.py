@@ -13,7 +13,7 @@ import time
 
 from cmn_literate.conformance.serve import PROTOCOL, Host, load
 
-LONGEST = 1 << 26                                        # bytes of one line
+LONGEST = 1 << 24                                        # bytes of one line
 ANSWERS = ("out", "skipped", "errored")
 
 
@@ -53,12 +53,12 @@ def check_answer(reply):
 
 class LocalAdapter:
     """A Python adapter in this very process: fast, and no protection from crashes and hangs."""
+    seq = property(lambda self: self.asked)
 
     def __init__(self, adapter, timeout=None):
-        self.host, self.asked, self.answered, self.restarts, self.late = Host(adapter), 0, 0, 0, {}
+        self.host, self.asked, self.answered, self.restarts, self.late, self.banner = Host(adapter), 0, 0, 0, {}, []
 
     def start(self, message):
-        self.seq = 0
         return check_start(self.host.answer({"cmd": "start", "seq": 0, "protocol": PROTOCOL, **message}))
 
     def ask(self, message):
@@ -79,6 +79,7 @@ class ProcessAdapter:
         self.timeout, self.start_timeout, self.max_restarts = timeout, start_timeout, max_restarts
         self.process, self.hello, self.seq = None, None, 0
         self.asked = self.answered = self.restarts = 0
+        self.banner = []                                 # what it printed before its answer to start
         self.late = {}                                   # sequence number -> what came after its answer
         self.counted = set()
 
@@ -91,16 +92,19 @@ class ProcessAdapter:
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, **group)
         except OSError as error:
             raise NotStarted(f"cannot run {self.command[0]}: {error.strerror or error}") from None
-        self.lines, self.outbox = queue.Queue(1000), queue.Queue()
+        self.lines, self.outbox = queue.Queue(16), queue.Queue()
         threading.Thread(target=self._read, args=(self.process, self.lines), daemon=True).start()
         threading.Thread(target=self._write, args=(self.process, self.outbox), daemon=True).start()
 
     @staticmethod
     def _read(process, lines):
-        """Put (line, whole) of standard output into the queue, then None."""
+        """Put (line, whole) of standard output into the queue, then None.  Of an endless line only the beginning is kept."""
         with process.stdout as stream:
             while line := stream.readline(LONGEST):
-                lines.put((line, line.endswith(b"\n")))
+                whole = line.endswith(b"\n")
+                lines.put((line if whole or len(line) < LONGEST else line[:200], whole))
+                while line and not line.endswith(b"\n"):
+                    line = stream.readline(LONGEST)
         lines.put(None)
 
     @staticmethod
@@ -151,7 +155,7 @@ class ProcessAdapter:
         self.outbox.put((json.dumps(message, allow_nan=False) + "\n").encode())
 
     def _receive(self, seq, seconds):
-        """The answer number seq; everything else that comes is noise."""
+        """(the answer number seq, lines before it that are none)."""
         deadline, noise = time.monotonic() + seconds, []
         while True:
             try:
@@ -160,7 +164,7 @@ class ProcessAdapter:
                 self._end()
                 if noise:
                     raise Trouble("garbage", f"no answer in {seconds:g} s, only text that is none: {noise[0]!r}") from None
-                raise Trouble("timeout", f"no answer in {seconds:g} s; ended and started again") from None
+                raise Trouble("timeout", f"no answer in {seconds:g} s; the adapter was ended") from None
             if item is None:
                 self.lines.put(None)
                 code = self._exit_code()
@@ -172,17 +176,14 @@ class ProcessAdapter:
             reply = self._parse(*item)
             if reply is not None and reply.get("seq") == seq:
                 self.counted.add(seq)
-                if noise:
-                    raise Trouble("chatty", "standard output is for answers; before this one came "
-                                  f"{len(noise)} line(s) that are none: {noise[0]!r}")
-                return reply
+                return reply, noise
             if reply is not None and isinstance(reply.get("seq"), int) and reply["seq"] in self.counted:
                 self.late[reply["seq"]] = "answered more than once"
                 continue
             noise.append(item[0].decode(errors="replace").strip()[:200])
             if time.monotonic() > deadline or len(noise) > 10_000:
                 self._end()
-                raise Trouble("chatty", f"only text that is no answer, {len(noise)} lines: {noise[0]!r}")
+                raise Trouble("garbage", f"only text that is no answer, {len(noise)} lines: {noise[0]!r}")
 
     @staticmethod
     def _parse(line, whole):
@@ -211,7 +212,8 @@ class ProcessAdapter:
         try:
             self.seq += 1
             self._send({**self.hello, "seq": self.seq})
-            return check_start(self._receive(self.seq, self.start_timeout))
+            reply, self.banner = self._receive(self.seq, self.start_timeout)
+            return check_start(reply)
         except Trouble as trouble:
             self._end()
             raise NotStarted(f"no proper answer to start: {trouble}") from None
@@ -232,7 +234,10 @@ class ProcessAdapter:
         self.asked += 1
         self._send({"cmd": "run", "seq": self.seq, **message})
         try:
-            reply = self._receive(self.seq, self.timeout)
+            reply, noise = self._receive(self.seq, self.timeout)
+            if noise:
+                raise Trouble("chatty", "standard output is for answers; before this one came "
+                              f"{len(noise)} line(s) that are none: {noise[0]!r}")
             return check_answer(reply)
         finally:
             self.answered += self.seq in self.counted

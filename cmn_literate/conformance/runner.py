@@ -115,6 +115,8 @@ def run(adapter, cases, dtype="f64", xfails=None, flags=None, progress=None):
         check_dtype(capabilities, dtype)
         unknown = sorted(set(capabilities["ops"]) - set(operations()))
         problems = [f"the adapter declares operations that the suite does not have: {', '.join(map(str, unknown))}"] if unknown else []
+        if adapter.banner:
+            problems.append(f"standard output is for answers; before its answer to start the adapter printed {adapter.banner[0]!r}")
         results, sequence = [], {}
         for case in cases:
             why = why_not_asked(case, capabilities, dtype)
@@ -122,7 +124,7 @@ def run(adapter, cases, dtype="f64", xfails=None, flags=None, progress=None):
                 result = {**blank(case), "verdict": why[0], "kind": why[1], "message": why[2]}
             else:
                 result = ask(adapter, case, dtype)
-                sequence[getattr(adapter, "seq", None)] = result
+                sequence[adapter.seq] = result
                 if xfails and case.id in xfails:
                     apply_xfail(result, xfails[case.id])
             results.append(result)
