@@ -212,6 +212,15 @@ def test_warmup_is_dropped():
     assert_array_equal(long.draws[10:], short.draws)
 
 
+def test_a_chain_goes_on_where_it_stopped():
+    target, options = gaussian(np.zeros(3), np.eye(3)), dict(step=0.6, n_leapfrog=4, jitter=0.2)
+    whole, rng = hmc(target, np.ones(3), 30, rng=5, **options), default_rng(5)
+    first = hmc(target, np.ones(3), 12, rng=rng, **options)
+    second = hmc(target, first.draws[-1], 18, rng=rng, **options)
+    assert_array_equal(np.concatenate([first.draws, second.draws]), whole.draws)
+    assert_array_equal(np.concatenate([first.stats.energy, second.stats.energy]), whole.stats.energy)
+
+
 def test_callback_and_interrupt():
     seen = []
 
