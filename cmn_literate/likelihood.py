@@ -471,6 +471,7 @@ def spread_maps_grad(theta, C, C_bar):
 
 
 # book/roads/likelihood.ipynb, cell likelihood-56
+@onp.errstate(all="ignore")
 def likelihood_value_and_grad(phi, X, y, shapes, nodes):
     """sum_n ln p(y_n | x_n, Theta), nats, and its gradient in phi.
     [eq-lik, eq-lik-rho, eq-lik-gate-grad, eq-lik-maps-grad, eq-lik-root-grad]
@@ -479,13 +480,10 @@ def likelihood_value_and_grad(phi, X, y, shapes, nodes):
     Plain numpy. NaN where Theta is not finite or exp(ln tau) overflows.
     """
     X, y, z, w = check_data(X, y, shapes, nodes)
-    with onp.errstate(all="ignore"):
-        theta = unpack(onp.asarray(phi, dtype=float), shapes)
-        try:
-            W, C = mean_maps(theta), spread_maps(theta)
-        except onp.linalg.LinAlgError:                   # numbers like 1e200
-            W = C = onp.array(onp.nan)
-    if not all(onp.isfinite(part).all() for part in (W, C, theta.beta0)):
+    theta = unpack(onp.asarray(phi, dtype=float), shapes)
+    try:
+        W, C = mean_maps(theta), spread_maps(theta)
+    except onp.linalg.LinAlgError:                       # numbers like 1e200
         return onp.nan, onp.full(len(phi), onp.nan)
     order = onp.argsort(y, kind="stable")
     Xt = onp.ascontiguousarray(pad(X[order]).T)
@@ -495,7 +493,8 @@ def likelihood_value_and_grad(phi, X, y, shapes, nodes):
     beta1_bar, A_bar = mean_maps_grad(theta, W_bar)
     spread_bar, s_bar = spread_maps_grad(theta, C, C_bar)
     beta1_bar[:, :-1] += spread_bar
-    return float(value), join_fields((beta1_bar, beta0_bar, A_bar, s_bar))
+    slope = join_fields((beta1_bar, beta0_bar, A_bar, s_bar))
+    return float(value), slope if onp.isfinite(value) else onp.full(len(phi), onp.nan)
 
 
 # book/roads/likelihood.ipynb, cell likelihood-60
@@ -556,20 +555,21 @@ def explicit_log_joint(q, X, y, shapes, priors):
 
 
 # book/roads/likelihood.ipynb, cell likelihood-70
+@onp.errstate(all="ignore")
 def white_result(value, slope, phi, u, shapes, priors):
     """Add the white prior to a log likelihood and take its gradient to u; -inf and
     0 where the value is not finite.  [eq-lik-white-prior, eq-lik-white-grad]
 
     value float, slope (P,) in phi -> float, (P,) in u
     """
-    with onp.errstate(all="ignore"):
-        value = float(value + log_prior_white(u, shapes, priors))
-        if not onp.isfinite(value):
-            return -onp.inf, onp.zeros(len(u))
-        slope = white_grad(phi, slope, shapes, priors)
-        return value, slope + log_prior_white_grad(u, shapes, priors)
+    value = float(value + log_prior_white(u, shapes, priors))
+    if not onp.isfinite(value):
+        return -onp.inf, onp.zeros(len(u))
+    slope = white_grad(phi, slope, shapes, priors)
+    return value, slope + log_prior_white_grad(u, shapes, priors)
 
 
+@onp.errstate(all="ignore")
 def explicit_value_and_grad(q, X, y, shapes, priors):
     """explicit_log_joint and its gradient.  [eq-lik-joint, eq-lik-rho]
 
@@ -582,13 +582,10 @@ def explicit_value_and_grad(q, X, y, shapes, priors):
     if q.shape != (P + len(X) * h,):
         raise ValueError(f"q: expected {P} + {len(X)} x {h} values, got {q.shape}")
     u, eps, order = q[:P], q[P:].reshape(-1, h), onp.argsort(y, kind="stable")
-    with onp.errstate(all="ignore"):
-        phi = from_white(u, shapes, priors)
-        theta = unpack(phi, shapes)
-        C = theta.beta1[:, None, :-1] / onp.sqrt(theta.tau)
-        maps = onp.concatenate([mean_maps(theta), C], axis=2)
-    if not (onp.isfinite(maps).all() and onp.isfinite(q).all()):
-        return -onp.inf, onp.zeros(len(q))
+    phi = from_white(u, shapes, priors)
+    theta = unpack(phi, shapes)
+    C = theta.beta1[:, None, :-1] / onp.sqrt(theta.tau)
+    maps = onp.concatenate([mean_maps(theta), C], axis=2)
     rows = onp.concatenate([pad(X).T, eps.T])[:, order]
     value, beta0_bar, bar, _, rows_bar = sum_over_rows(
         theta.beta0, rows[:D], y[order], maps, rows,
@@ -607,6 +604,7 @@ def explicit_value_and_grad(q, X, y, shapes, priors):
 
 
 # book/roads/likelihood.ipynb, cell likelihood-72
+@onp.errstate(all="ignore")
 def marginal_value_and_grad(u, X, y, shapes, priors, nodes):
     """Log posterior density of u up to the evidence, and its gradient.
     [eq-lik-posterior]
@@ -615,7 +613,6 @@ def marginal_value_and_grad(u, X, y, shapes, priors, nodes):
     where Theta overflows
     """
     u = onp.asarray(u, dtype=float)
-    with onp.errstate(all="ignore"):
-        phi = from_white(u, shapes, priors)
+    phi = from_white(u, shapes, priors)
     value, slope = likelihood_value_and_grad(phi, X, y, shapes, nodes)
     return white_result(value, slope, phi, u, shapes, priors)

@@ -227,15 +227,18 @@ def test_overflow_is_minus_infinity_without_a_warning(size):
     q = np.append(u, np.zeros(5 * shapes.latent_dim))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for index, value in ((-1, 2000.0), (-1, -2000.0), (0, np.nan), (shapes.n_params - 1, np.inf)):
+        last = shapes.n_params - 1
+        for index, value in ((last, 2000.0), (last, -2000.0), (0, np.nan), (last, np.inf),
+                             (slice(0, shapes.n_params), 1e160), (slice(0, 2), 1e308)):
             wrong, wrong_q = u.copy(), q.copy()
-            wrong[index] = wrong_q[len(u) - 1 if index == -1 else index] = value
+            wrong[index] = wrong_q[index] = value
             for result, slope in (marginal_value_and_grad(wrong, X, y, shapes, Priors(), nodes),
                                   explicit_value_and_grad(wrong_q, X, y, shapes, Priors())):
                 assert result == -np.inf and not slope.any()
         phi = pack(theta)
         phi[0] = np.nan
-        assert np.isnan(likelihood_value_and_grad(phi, X, y, shapes, nodes)[0])
+        value, slope = likelihood_value_and_grad(phi, X, y, shapes, nodes)
+        assert np.isnan(value) and np.all(np.isnan(slope))
 
 
 def test_zero_weights_and_parallel_weights_have_gradients():
