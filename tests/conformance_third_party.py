@@ -109,7 +109,7 @@ polyagamma_density = adapter("polyagamma", pg_mean=polyagamma_mean, pg_var=polya
 def sklearn_experts(X, gamma, mu, Sigma, v0, a0, b0, **_):
     from sklearn.linear_model import BayesianRidge
     Xt = np.concatenate([X, np.ones((len(X), 1))], 1)
-    (N, K, h), D, pin = mu.shape, Xt.shape[1], 1e18
+    (_, K, h), D, pin = mu.shape, Xt.shape[1], 1e18
     M, V, b = np.zeros((K, h, D)), np.zeros((K, D, D)), np.zeros((K, h))
     for k in range(K):
         for i in range(h):

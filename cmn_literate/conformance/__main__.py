@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -53,6 +54,7 @@ def parser():
     q.add_argument("--report", metavar="OUT.json")
     q.add_argument("--junit", metavar="OUT.xml")
     q.add_argument("--html", metavar="OUT.html")
+    q.add_argument("--book", metavar="URL", help="where the built book is, for the links of --html (also CMN_BOOK)")
     q.add_argument("--badge", metavar="OUT.svg")
     q.add_argument("--max-restarts", type=int, default=20, metavar="N", help="give up after so many crashes and hangs (20)")
     q.add_argument("--quiet", action="store_true", help="the last line only")
@@ -82,6 +84,8 @@ def selected(args):
 
 def command_run(args):
     cases = selected(args)
+    if args.book:
+        os.environ["CMN_BOOK"] = args.book
     known = [c.id for c in catalogue.cases()]
     xfails = read_xfails(args.xfails, known) if args.xfails else {}
     show = sys.stderr.isatty() and not args.quiet

@@ -11,14 +11,15 @@ LEVELS = ("special functions", "expectations, divergences, entropies", "one fact
 VERDICTS = ("passed", "failed", "skipped", "errored", "xfailed", "xpassed", "undeclared")
 BAD = ("failed", "errored", "xpassed")
 HEADINGS = {"xfailed": "expected", "xpassed": "unexpected", "undeclared": "not asked"}
+SHORT = {"passed": "pass", "failed": "fail", "skipped": "skip", "errored": "err", "xfailed": "exp.", "xpassed": "unexp.", "undeclared": "n/a"}
 MARKS = {"passed": "\N{CHECK MARK}", "failed": "\N{MULTIPLICATION SIGN}", "errored": "!", "skipped": "\N{EN DASH}", "xfailed": "x",
          "xpassed": "?", "undeclared": "\N{MIDDLE DOT}"}
 
 
-def link(eq):
-    """Address of an equation in the book: relative to its root, or below CMN_BOOK if that is set."""
+def anchor(eq, words):
+    """Link to an equation in the book that CMN_BOOK, or --book, names; without a book, words alone."""
     base = os.environ.get("CMN_BOOK", "").rstrip("/")
-    return f"{base}/{eq['link']}" if base else eq["link"]
+    return f'<a href="{html.escape(base)}/{html.escape(eq["link"])}">{words}</a>' if base else words
 
 
 def summarise(results, flags):
@@ -172,7 +173,7 @@ def badge(report):
     a, b = 8 * 2 + int(6.3 * len(left)), 8 * 2 + int(6.9 * len(right))
     words = html.escape(f"{left} {right}")
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{a + b}" height="20" role="img" aria-label="{words}"><title>{words}</title>'
-            f'<clipPath id="r"><rect width="{a + b}" height="20" rx="3"/></clipPath><g clip-path="url(#r)">'
+            f'<clipPath id="r{a + b}"><rect width="{a + b}" height="20" rx="3"/></clipPath><g clip-path="url(#r{a + b})">'
             f'<rect width="{a}" height="20" fill="#444"/><rect x="{a}" width="{b}" height="20" fill="{colour}"/></g>'
             '<g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'
             f'<text x="{a / 2}" y="14" textLength="{a - 14}">{left}</text>'
@@ -194,20 +195,19 @@ th,td{text-align:left;padding:.3rem .5rem;border-bottom:1px solid var(--line);ve
 article p,article ul,.likely ul{margin:.25rem 0}article ul,.likely ul{padding-left:1.2rem}summary{cursor:pointer;padding:.3rem 0}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem .8rem;margin:.3rem 0}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 .big{font-size:1.6rem;font-weight:700}
-@media(max-width:34rem){body{padding:.7rem}th,td{padding:.25rem .3rem;font-size:.86rem}.wide{display:none}}
+.slim{display:none}@media(max-width:34rem){body{padding:.7rem}th,td{padding:.25rem .3rem;font-size:.86rem}.wide{display:none}.slim{display:inline}}
 """
 
 
 def _flag(flag, flags):
     entry = flags.get(flag, {})
-    name = html.escape(flag)
-    name = f'<a href="{html.escape(link(entry["eq"]))}">{name}</a>' if entry.get("eq") else name
+    name = anchor(entry["eq"], html.escape(flag)) if entry.get("eq") else html.escape(flag)
     return f"<b>{name}</b> {html.escape(entry.get('bug', ''))}"
 
 
 def _article(r, flags):
     e = html.escape
-    equation = f'<a href="{e(link(r["eq"]))}">{e(r["eq"]["label"])}</a>'
+    equation = f'{anchor(r["eq"], e(r["eq"]["label"]))} <span class="soft">{e(r["eq"]["link"].partition("#")[0])}</span>'
     parts = [f'<article id="{e(r["id"])}"><h3><span class="{r["verdict"]}">{MARKS[r["verdict"]]} {r["verdict"]}</span> '
              f'<code>{e(r["id"])}</code></h3><p>Equation {equation}</p>']
     if r["message"]:
@@ -231,11 +231,11 @@ def page(report, flags):
         f"<tr><td>L{x['level']} {e(x['title'])}</td>" + "".join(
             f'<td class="n {v if x[v] else "zero"}">{x[v]}</td>' for v in shown) + f'<td class="wide {x["status"]}">{x["status"]}</td></tr>'
         for x in levels)
-    head = "".join(f'<th class="n">{HEADINGS.get(v, v)}</th>' for v in shown)
+    head = "".join(f'<th class="n"><span class="wide">{HEADINGS.get(v, v)}</span><span class="slim">{SHORT[v]}</span></th>' for v in shown)
     first = report["first_failing_level"]
     a = report["adapter"]
     body = [f'<h1>CAVI-CMN conformance: {e(a["name"])} {e(a["version"])}</h1>',
-            f'<p class="meta">{e(a["language"])}, {report["dtype"]}; suite {e(report["suite"]["version"])}; {e(report["started"])}; '
+            f'<p class="meta">{e(a["language"])}, {report["dtype"]}; suite {e(report["suite"]["version"])}; {e(report["started"].replace("T", " ").replace("+00:00", " UTC"))}; '
             f'{report["questions"]} questions, {report["answers"]} answers, {report["restarts"]} restarts, {report["seconds"]:.1f} s</p>',
             f'<p class="big {"failing" if first is not None else "complete"}">'
             + (f"First failing level: L{first}, {e(LEVELS[first])}" if first is not None else f"Levels reached: {e(report['achieved'])}") + "</p>",
