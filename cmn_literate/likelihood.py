@@ -532,7 +532,7 @@ def class_log_probs(theta, X, nodes):
     return out.T
 
 
-# book/roads/likelihood.ipynb, cell likelihood-66
+# book/roads/likelihood.ipynb, cell likelihood-68
 def explicit_log_joint(q, X, y, shapes, priors):
     """ln p(u, eps, y | X), nats: one eps_n for all experts.
     [eq-lik-explicit, eq-lik-joint]
@@ -554,7 +554,7 @@ def explicit_log_joint(q, X, y, shapes, priors):
             + log_prior_white(u, shapes, priors))
 
 
-# book/roads/likelihood.ipynb, cell likelihood-70
+# book/roads/likelihood.ipynb, cell likelihood-72
 @onp.errstate(all="ignore")
 def white_result(value, slope, phi, u, shapes, priors):
     """Add the white prior to a log likelihood and take its gradient to u; -inf and
@@ -603,7 +603,7 @@ def explicit_value_and_grad(q, X, y, shapes, priors):
     return value, onp.concatenate([slope, eps_bar.ravel()])
 
 
-# book/roads/likelihood.ipynb, cell likelihood-72
+# book/roads/likelihood.ipynb, cell likelihood-74
 @onp.errstate(all="ignore")
 def marginal_value_and_grad(u, X, y, shapes, priors, nodes):
     """Log posterior density of u up to the evidence, and its gradient.
