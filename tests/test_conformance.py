@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "cmn_literate/conformance"
 ADAPTERS = ROOT / "examples/adapters"
 NUMPY = str(ADAPTERS / "numpy_minimal.py")
+pytest_plugins = ["pytester"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
@@ -393,30 +394,51 @@ def test_pages_survive_hostile_text(good):
 
 # ---- pytest plugin
 
-def pytest_in(folder, *arguments):
-    command = [sys.executable, "-m", "pytest", "-p", "cmn_literate.conformance.pytest_plugin", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=folder, env={**ENVIRONMENT, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, capture_output=True, text=True)
+@pytest.fixture
+def plugged(pytester, monkeypatch):
+    """Run pytest with the plugin, in this process."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    return lambda *arguments: pytester.runpytest_inprocess("-p", "cmn_literate.conformance.pytest_plugin", "-p", "no:cacheprovider", "-q", *arguments)
 
 
-def test_plugin_makes_one_test_of_each_case(half, tmp_path):
-    (tmp_path / "test_own.py").write_text("def test_own():\n    pass\n")
-    done = pytest_in(tmp_path, "-q", "--cmn-adapter", half, "--cmn-level", "0")
+def test_plugin_makes_one_test_of_each_case(plugged, pytester, half):
+    pytester.makepyfile(test_own="def test_own():\n    pass\n")
+    done = plugged("--cmn-adapter", half, "--cmn-level", "0")
+    text = done.stdout.str()
     cases = len(catalogue.select({0}, ["pg_mean", "log_cosh_half"]))
-    failed = int(re.search(r"(\d+) failed", done.stdout)[1])
-    assert done.returncode == 1 and f"{cases + 1 - failed} passed" in done.stdout
-    assert "HalfAngle" in done.stdout and "L0 special functions" in done.stdout and "Traceback" not in done.stdout
-    wrong = re.findall(r"^FAILED cmn-conformance::(\S+)", done.stdout, re.MULTILINE)
+    failed = int(re.search(r"(\d+) failed", text)[1])
+    assert done.ret == 1 and f"{cases + 1 - failed} passed" in text
+    assert "HalfAngle" in text and "L0 special functions" in text and "Traceback" not in text
+    wrong = re.findall(r"^FAILED \S*cmn-conformance::(\S+)", text, re.MULTILINE)
     assert len(wrong) == failed
-    (tmp_path / "x.toml").write_text("[xfails]\n" + "".join(f'"{i}" = "known"\n' for i in wrong))
-    done = pytest_in(tmp_path, "-q", "--cmn-command", f"{sys.executable} -m cmn_literate.conformance.serve {half}", "--cmn-xfails", "x.toml")
-    assert done.returncode == 0 and f"{failed} xfailed" in done.stdout
+    pytester.makefile(".toml", x="[xfails]\n" + "".join(f'"{i}" = "known"\n' for i in wrong))
+    done = plugged("--cmn-command", f"{sys.executable} -m cmn_literate.conformance.serve {half}", "--cmn-xfails", "x.toml")
+    assert done.ret == 0 and f"{failed} xfailed" in done.stdout.str()
 
 
-def test_plugin_refuses_in_one_line(half, tmp_path):
+def test_plugin_skips_and_counts_answers(plugged):
+    rogue_command = f"{sys.executable} {ROOT / 'tests/conformance_rogue.py'}"
+    done = plugged("--cmn-command", f"{rogue_command} skips 3")
+    assert done.ret == 0 and "1 skipped" in done.stdout.str() and "not today" in plugged("-rs", "--cmn-command", f"{rogue_command} skips 3").stdout.str()
+    done = plugged("--cmn-command", f"{rogue_command} twice 3")
+    assert done.ret == 1 and "answered more than once" in done.stdout.str()
+    done = plugged("--cmn-command", f"{rogue_command} crash 3", "-k", "log_cosh")
+    assert done.ret == 1 and "out of cheese" in done.stdout.str()
+
+
+def test_plugin_marks_what_float32_cannot_pass(plugged, pytester):
+    path = pytester.makepyfile(single="DTYPES = 'f32'\ndef pg_mean(b, c):\n    raise NotImplementedError('soon')\n")
+    done = plugged("-rs", "--cmn-adapter", str(path), "--cmn-dtype", "f32")
+    assert done.ret == 0 and "float32 cannot pass" in done.stdout.str() and "soon" in done.stdout.str()
+
+
+def test_plugin_refuses_in_one_line(plugged, half):
     for arguments, words in ((["--cmn-adapter", "no_such"], "no_such"), (["--cmn-adapter", half, "--cmn-level", "8"], "levels 0 to 6"),
-                             (["--cmn-adapter", half, "--cmn-command", "x"], "not both"), (["--cmn-adapter", half, "--cmn-dtype", "f32"], "f32")):
-        done = pytest_in(tmp_path, *arguments)
-        assert done.returncode == 4 and words in done.stderr and "Traceback" not in done.stderr + done.stdout
+                             (["--cmn-adapter", half, "--cmn-command", "x"], "not both"), (["--cmn-adapter", half, "--cmn-dtype", "f32"], "f32"),
+                             (["--cmn-adapter", half, "--cmn-timeout", "-1"], "number > 0")):
+        done = plugged(*arguments)
+        said = done.stderr.str() + done.stdout.str()
+        assert done.ret == 4 and words in said and "Traceback" not in said
 
 
 def test_plugin_leaves_other_runs_alone():

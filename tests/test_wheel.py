@@ -70,3 +70,12 @@ def test_core_alone_imports_fits_and_predicts(wheel, tmp_path):
     assert {n for n in installed if not n.startswith("cmn")} == {"numpy", "scipy", "autograd"}
     program = CORE + (FIT if (ROOT / "cmn_literate/predict.py").exists() else "")
     print(run(python, "-I", "-c", program, cwd=tmp_path))
+
+
+def test_conformance_kit_travels(wheel, tmp_path):
+    """From the wheel, in an empty environment: the vectors are there and the package's own adapter passes."""
+    venv.create(tmp_path / "empty", with_pip=True)
+    python = str(tmp_path / "empty/bin/python")
+    run(python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", str(wheel))
+    said = run(python, "-m", "cmn_literate.conformance", "run", "--adapter", "cmn_literate.conformance.reference", "--level", "0-4", cwd=tmp_path)
+    assert "levels reached: L0\N{EN DASH}L4" in said

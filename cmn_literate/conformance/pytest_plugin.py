@@ -52,7 +52,7 @@ def make_plugin(config):
             return str(excinfo.value) if isinstance(excinfo.value, Wrong) else super().repr_failure(excinfo, style)
 
         def reportinfo(self):
-            return self.path, None, self.case.id
+            return self.path, 0, self.case.id
 
     class Suite(pytest.Collector):
         """The cases that the adapter can be asked."""

@@ -4,6 +4,7 @@ import html
 import json
 import os
 import xml.etree.ElementTree as ET
+from collections import Counter
 from pathlib import Path
 
 LEVELS = ("special functions", "expectations, divergences, entropies", "one factor's update", "terms of the bound",
@@ -118,11 +119,9 @@ def text(report, flags):
         if report["likely"]:
             lines.append(f"Bugs that the failures of L{first} point at, the likeliest first:")
             lines += [f"  {f['op']}, {f['failed']} of {f['asked']} cases  {of(f['flag'], flags)}" for f in foremost(report["likely"])] + [""]
-    reasons = {}
-    for r in report["results"]:
-        if r["verdict"] == "skipped":
-            reasons.setdefault(r["message"], []).append(r["id"])
-    lines += [f"skipped {len(ids)}: {reason}" for reason, ids in reasons.items()]
+    skips = [r for r in report["results"] if r["verdict"] == "skipped"]
+    reasons = Counter("cases of a profile that the adapter does not declare" if r["kind"] == "profile" else r["message"] for r in skips)
+    lines += [f"skipped {count}: {reason}" for reason, count in reasons.items()]
     lines += report["problems"]
     n = {v: sum(level[v] for level in report["levels"]) for v in VERDICTS}
     lines.append(f"{report['questions']} questions, {report['answers']} answers, {report['restarts']} restarts, {report['seconds']:.1f} s; "

@@ -154,7 +154,7 @@ def gamma_mean_log(a, b):
 
 
 def gamma_kl(a, b, a0, b0):
-    return ((a - a0) * torch.digamma(a) - torch.lgamma(a) + math.lgamma(a0) + a0 * (torch.log(b) - math.log(b0))
+    return ((a - a0) * torch.digamma(a) - torch.lgamma(a) + torch.lgamma(torch.full_like(a, a0)) + a0 * (torch.log(b) - math.log(b0))
             + a * (b0 - b) / b)
 
 
