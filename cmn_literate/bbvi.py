@@ -229,7 +229,7 @@ def _gaussian_scores(packed, eps, m):
     C = _unpack_factor(packed, m)
     u = onp.einsum("lji,sl...j->sl...i", onp.linalg.inv(C), eps)
     diagonal = onp.where(i == j, C[:, i, j], 1.0)
-    diagonal = diagonal.reshape((len(C),) + (1,) * (eps.ndim - 3) + (-1,))
+    diagonal = diagonal.reshape((len(C),) + (1,) * (eps.ndim - 3) + (len(i),))
     return u, u[..., i] * eps[..., j] * diagonal - (i == j)
 
 
@@ -675,9 +675,9 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
         checkpoint=checkpoint, checkpoint_every=checkpoint_every,
         problem=("bbvi", X, y, shapes, priors, objective, n_particles))
     state = state_of(unpack_free(run.x, shapes, N), X)
-    return BBVIFit(parameters_of(state), state, run.trace, run.n_steps,
-                   _settled(run.trace, tol * N), run.reason, objective, shapes[2],
-                   priors)
+    converged = run.reason == "steps" and _settled(run.trace, tol * N)
+    return BBVIFit(parameters_of(state), state, run.trace, run.n_steps, converged,
+                   run.reason, objective, shapes[2], priors)
 
 
 # book/roads/bbvi.ipynb, cell bbvi-57

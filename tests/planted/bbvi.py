@@ -1,0 +1,33 @@
+"""Faults for cmn_literate/bbvi.py: (id, text, text with the fault, test files that may notice)."""
+TESTS = ("test_bbvi.py",)
+
+FAULTS = [
+    ("bb-coin-slope-whole", "slope *= 0.5\n    return cost, slope", "return cost, slope", TESTS),
+    ("bb-parabola-without-base", "cost += tilt[1]", "cost += 0", TESTS),
+    ("bb-tilt-half", "log_cosh + onp.log(2.0) - 0.5 * theta * square", "log_cosh + onp.log(2.0) - theta * square", TESTS),
+    ("bb-factor-diagonal-raw", "np.exp(full * onp.eye(m)) * onp.eye(m)", "(1 + full) * onp.eye(m)", TESTS),
+    ("bb-gamma-by-scale", "tau = e.g / onp.exp(f.log_b)", "tau = e.g * onp.exp(f.log_b)", TESTS),
+    ("bb-rows-without-their-noise", "A = f.M + A / onp.sqrt(tau)[..., None]", "A = f.M + A", TESTS),
+    ("bb-score-without-one", "u[..., i] * eps[..., j] * diagonal - (i == j)", "u[..., i] * eps[..., j] * diagonal", TESTS),
+    ("bb-score-mean-unscaled", "M = M * onp.sqrt(theta.tau)[..., None]", "M = M * theta.tau[..., None]", TESTS),
+    ("bb-score-shape-sign", "a * (onp.log(e.g) - digamma(a))", "a * (onp.log(e.g) - onp.log(a))", TESTS),
+    ("bb-blanket-without-prior", "gate.sum(2) + ratios[1]", "gate.sum(2)", TESTS),
+    ("bb-blanket-latent-unweighted", "+ ratios[2], gamma * v)", "+ ratios[2], v)", TESTS),
+    ("bb-control-sees-itself", "top, bottom = top.sum(0) - top, bottom.sum(0) - bottom", "top, bottom = top.sum(0), bottom.sum(0)", TESTS),
+    ("bb-slope-of-a-draw-sign", "height = side * (onp.log(x) - digamma(a)) + v", "height = side * (onp.log(x) - digamma(a)) - v", TESTS),
+    ("bb-slope-of-a-draw-tail", "side = onp.where(x >= a, 1.0, -1.0)", "side = onp.ones(a.shape)", TESTS),
+    ("bb-gamma-draw-frozen", "by_shape = total * gamma_slope(a, noise.g)", "by_shape = 0 * total * gamma_slope(a, noise.g)", TESTS),
+    ("bb-row-stays-as-tau-moves", "total = into_tau - 0.5 / tau * ((theta.A - f.M) * into_A).sum(-1)", "total = into_tau", TESTS),
+    ("bb-rate-sign", "-(tau * total).mean(0))", "(tau * total).mean(0))", TESTS),
+    ("bb-expert-pull-sign", "into_x -= pull", "into_x += pull", TESTS),
+    ("bb-entropy-slope-forgotten", "slope[diagonal] += gamma\n    return into_x", "return into_x", TESTS),
+    ("bb-softmax-not-centred", "gamma * (v - per_row), *_local_path", "gamma * v, *_local_path", TESTS),
+    ("bb-gate-unweighted", "(kappa - b * slope) @ rows.XtT.T", "(kappa - slope) @ rows.XtT.T", TESTS),
+    ("bb-kl-without-energy", "(energy + a * log_a).sum(-1)", "(a * log_a).sum(-1)", TESTS),
+    ("bb-kl-one-row", "h * rows[2]", "rows[2]", TESTS),
+    ("bb-kl-added", "u - d for u, d in zip(up, down)", "u + d for u, d in zip(up, down)", TESTS),
+    ("bb-gap-unweighted", "weights = gamma * rows.b[:, None], _soft_counts(gamma)[0]", "weights = gamma * rows.b[:, None], 1 + 0 * gamma[:-1]", TESTS),
+    ("bb-checkpoint-of-any-objective", "shapes, priors, objective, n_particles))", "shapes, priors, n_particles))", TESTS),
+    ("bb-start-ignores-the-seed", "start = init_state(X, y, *shapes[:3], priors, rng, init)", "start = init_state(X, y, *shapes[:3], priors, 0, init)", TESTS),
+    ("bb-converged-when-falling-behind", "last.mean() - before.mean() < allowed", "last.mean() - before.mean() > allowed", TESTS),
+]
