@@ -622,7 +622,7 @@ def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
     return np.array(starts)
 
 
-# book/roads/nuts.ipynb, cell nuts-73
+# book/roads/nuts.ipynb, cell nuts-76
 def _check_network(X, y, n_experts, latent_dim, n_classes, priors):
     """Data and sizes, checked.   -> X, y, Shapes"""
     X = check_X(X)
@@ -640,7 +640,7 @@ def _check_network(X, y, n_experts, latent_dim, n_classes, priors):
     return X, y, Shapes(check_count(n_experts, "n_experts"), h, L, X.shape[1])
 
 
-# book/roads/nuts.ipynb, cell nuts-74
+# book/roads/nuts.ipynb, cell nuts-77
 def sample_posterior(
         X, y, n_experts, latent_dim=None, n_classes=None,
         priors=Priors(),  # noqa: B008  Priors are frozen
