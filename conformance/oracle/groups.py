@@ -3,12 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import integral_cases
+import integrals
 import network
 import network_cases
 import special_cases
 from level0 import OPS as LEVEL0
+from measure import BITS, flat, sensitivity, slack, tolerance
+from mpmath import mp, mpf
 
-OPS = {**LEVEL0, **network.OPS}
+OPS = {**LEVEL0, **network.OPS, **integrals.OPS}
+
+HALVED = "trapezoids over mpmath numbers of 16 digits, the step halved until two results agree to {}, and halving squares the error"
+SLACK = ("an integral may be off by what a good rule leaves: a thousandth of the distance to the nearest shortcut, the means put in place of "
+         "distributions or the like, within 1e-9 and 1e-6 (float32: within 1e-5 and 1e-3), is added to atol")
 
 
 def inverted(value):
@@ -27,18 +35,60 @@ class Group:
     def run(self, op, case, ins):
         profile = case.get("profile", {})
         options = {key: profile[key] for key in case.get("options", ())}
+        return self.apply(OPS[op], profile, ins, options)
+
+    @staticmethod
+    def apply(function, profile, ins, options):
         if profile.get("gamma") != "scale":
-            return OPS[op](**ins, **options)
+            return function(**ins, **options)
         rates = {name: inverted(value) if name in ("b", "b0") else value for name, value in ins.items()}
-        outs = OPS[op](**rates, **options)
+        outs = function(**rates, **options)
         return {name: inverted(value) if name == "b" else value for name, value in outs.items()}
+
+    def fixed_point(self, case, ins):
+        """(outs, tol, kappa) of converge; the bound may be off by what is gained after a residual of 1e-7 (float32: 1e-4)."""
+        early = {"f64": mpf(10) ** -7, "f32": mpf(10) ** -4}
+        with mp.workprec(80):
+            s, _, passed = network.converged(ins, mpf(10) ** -10, early.values())
+        outs = {"elbo": network.elbo(s), "residual": mpf(0)}
+        bound = lambda **q: {"elbo": network.elbo(q)}
+        changes = sensitivity(bound, s, {"elbo": outs["elbo"]}, case["id"])["elbo"]
+        tol, kappa = {}, {"residual": mpf(0)}
+        for dtype in BITS:
+            rtol, atol, kappa["elbo"] = tolerance([outs["elbo"]], changes, [mpf(0)], dtype)
+            tol[dtype] = {"elbo": (rtol, atol + 2 * abs(passed[early[dtype]] - outs["elbo"])),
+                          "residual": (mpf(0), mpf(10) ** (-8 if dtype == "f64" else -3))}
+        return outs, tol, kappa
+
+    def tolerances_of_integral(self, op, case, ins, outs):
+        """Rounding, as everywhere, measured with a coarse rule where a fine one takes long; and some room for the rule."""
+        profile, tol, kappa = case.get("profile", {}), {}, {}
+        options, bits, base = {}, 60, outs
+        if op in integrals.OPS:
+            options, bits = {"coarse": True}, 24
+            base = self.apply(OPS[op], profile, ins, options)
+        changes = sensitivity(lambda **q: self.apply(OPS[op], profile, q, options), ins, base, case["id"], bits)
+        others = [self.apply(shortcut, profile, ins, {}) for shortcut in integrals.SHORTCUTS[op]]
+        for dtype in BITS:
+            tol[dtype] = {}
+            for name, value in outs.items():
+                values = flat(value)
+                rtol, atol, kappa[name] = tolerance(values, changes[name], [0 * x for x in values], dtype)
+                tol[dtype][name] = rtol, atol + slack(values, [flat(other[name]) for other in others], dtype)
+        return tol, kappa
 
 
 GROUPS = {group.name: group for group in (
     Group("sticks", 0, special_cases.sticks),
     Group("polya_gamma", 0, special_cases.polya_gamma),
+    Group("sigmoid_means", 0, integral_cases.sigmoid_means, method=f"trapezoids over mpmath numbers of 50 digits; {SLACK}"),
     Group("expectations", 1, network_cases.moments),
     Group("updates", 2, network_cases.factors),
     Group("bound", 3, network_cases.bound),
     Group("sweeps", 4, network_cases.trajectories),
+    Group("fixed_points", 5, network_cases.fixed_points, method=(
+        "canonical sweeps over mpmath numbers of 24 digits until the residual is below 1e-10; the bound may be off by twice what is gained after "
+        "a residual of 1e-7 (float32: 1e-4), besides rounding; a residual that should be 0 may be 1e-8 (float32: 1e-3)")),
+    Group("predictions", 6, integral_cases.predictions, method=f"{HALVED.format('1e-6')}; {SLACK}"),
+    Group("likelihood", 6, integral_cases.likelihoods, method=f"{HALVED.format('1e-7')}; {SLACK}"),
 )}

@@ -2,7 +2,7 @@
 
 from mpmath import mpf
 
-from special import INF, log_cosh_half, log_sigmoid, log_sigmoid_normal, log_sum, theta, theta_var, tilt_kl
+from special import INF, log_cosh_half, log_sigmoid, log_sigmoid_normal_pair, log_sum, theta, theta_var, tilt_kl
 
 
 def walk(stop, go):
@@ -47,6 +47,12 @@ def stick_logits(log_probs):
     return {"psi": out}
 
 
+def stick_means(m, v):
+    """ln E pi_c of one row of independent sticks."""
+    pairs = [log_sigmoid_normal_pair(a, b) for a, b in zip(m, v, strict=True)]
+    return walk([stop for stop, _ in pairs], [go for _, go in pairs])
+
+
 def elementwise(function, name):
     return lambda b, c: {name: [bi * function(ci) for bi, ci in zip(b, c, strict=True)]}
 
@@ -59,8 +65,6 @@ OPS = {
     "pg_mean": elementwise(theta, "mean"),
     "pg_var": elementwise(theta_var, "var"),
     "pg_kl": elementwise(tilt_kl, "kl"),
-    "log_sigmoid_normal": lambda m, v: {"log_mean": [log_sigmoid_normal(a, b) for a, b in zip(m, v, strict=True)]},
-    "stick_log_means": lambda m, v: {"log_probs": [
-        walk([log_sigmoid_normal(a, b) for a, b in zip(mi, vi, strict=True)],
-             [log_sigmoid_normal(-a, b) for a, b in zip(mi, vi, strict=True)]) for mi, vi in zip(m, v, strict=True)]},
+    "log_sigmoid_normal": lambda m, v: {"log_mean": [log_sigmoid_normal_pair(a, b)[0] for a, b in zip(m, v, strict=True)]},
+    "stick_log_means": lambda m, v: {"log_probs": [stick_means(*row) for row in zip(m, v, strict=True)]},
 }

@@ -49,9 +49,9 @@ def difference(x, y):
     return mpf(0) if x == y or mp.isnan(x) and mp.isnan(y) else abs(x - y)
 
 
-def sensitivity(function, ins, outs, seed):
+def sensitivity(function, ins, outs, seed, bits=60):
     """For each output, entry by entry: |change| per relative change of the inputs, the largest of a few random ones."""
-    rng, size = random.Random(seed), mpf(2) ** -60
+    rng, size = random.Random(seed), mpf(2) ** -bits
     worst = {name: [mpf(0)] * len(flat(value)) for name, value in outs.items()}
     for _ in range(TRIALS):
         moved = function(**nudged(ins, rng, size))
@@ -98,6 +98,13 @@ def tolerance(values, changes, errors, dtype):
     return rtol * grow, max(atol * grow, floor), kappa
 
 
+def slack(outs, shortcuts, dtype):
+    """What a numerical integration may be off: a thousandth of the distance to the nearest shortcut, within limits."""
+    low, high = {"f64": (1e-9, 1e-6), "f32": (1e-5, 1e-3)}[dtype]
+    pairs = [[difference(x, y) for x, y in zip(flat(outs), flat(other), strict=True) if mp.isfinite(x)] for other in shortcuts]
+    return min(max(min(max(p) for p in pairs) / 1000, mpf(low)), mpf(high))
+
+
 def decimal(x):
     """A JSON number: the shortest decimal that reads back as the same float64."""
     if isinstance(x, (int, str)):
@@ -106,8 +113,7 @@ def decimal(x):
         return "nan"
     if mp.isinf(x):
         return "inf" if x > 0 else "-inf"
-    x = float(x) + 0.0                                      # no minus zero
-    return int(x) if x == int(x) and abs(x) < 1e6 else x
+    return float(x) + 0.0                                   # no minus zero
 
 
 def encode(value, shape):

@@ -326,14 +326,17 @@ def stationarity(order="canonical", inner=1, **s):
     return {"residual": residual(s, sweep(s, order, inner))}
 
 
-def converge(order="canonical", inner=1, tol=mpf(10) ** -11, limit=20000, **s):
-    """The state itself: callers take the bound and the residual."""
-    for i in range(limit):
-        new = sweep(s, order, inner)
-        moved = residual(s, new)
-        s = new
+def converged(s, tol, marks=(), limit=20000):
+    """(state, residual, {mark: bound when the residual first fell below it}) of canonical sweeps until it is below tol."""
+    passed = {}
+    for _ in range(limit):
+        new = sweep(s)
+        moved, s = residual(s, new), new
+        for mark in marks:
+            if moved < mark and mark not in passed:
+                passed[mark] = elbo(s)
         if moved < tol:
-            return s, moved, i + 1
+            return s, moved, passed
     raise ArithmeticError(f"no fixed point after {limit} sweeps, residual {mp.nstr(moved, 3)}")
 
 

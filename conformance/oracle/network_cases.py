@@ -254,3 +254,25 @@ def trajectories():
     yield c("shared_inner_2", "Shared tilts, two rounds.", "SharedTilt", p.SHARED, 2, inner=2)
     yield c("shared_m_first", "Shared tilts, M-step first.", "SharedTilt", p.SHARED, 2, order="m-first")
     yield c("inner_3_5", "Three rounds, five sweeps.", "StaleTilt", p.BINARY, 5, inner=3)
+
+
+def fixed_points():
+    """Level 5."""
+    def residual(id, note, s, inner=1, order="canonical", flags="UpdateOrder"):
+        return case("stationarity", id, note, flags, profile={"inner": inner, "order": order}, options=ORDER, **s)
+    yield residual("general", "Far from a fixed point.", p.GENERAL)
+    yield residual("shared", "Shared tilts.", p.SHARED, flags="UpdateOrder SharedTilt")
+    yield residual("m_first", "M-step first.", p.SMALL, order="m-first")
+    yield residual("inner_2", "Two rounds of (x, omega1).", p.SMALL, inner=2)
+    yield residual("one_expert", "K = 1.", p.SINGLE, flags="UpdateOrder SingleExpert")
+
+    def c(id, note, flags, s):
+        return case("converge", id, note, flags, profile={"order": "canonical"}, **s)
+    yield c("binary", "K = 2, h = 1, L = 2, the priors of the paper: here the latent variable falls out of use.", "DroppedConstant PriorMissing", p.BINARY)
+    yield c("one_expert", "K = 1, h = 1, L = 2.", "SingleExpert PriorMissing", p.state("one-expert-converge", N=6, K=1, h=1, L=2, d=1))
+    yield c("three_classes", "K = 2, h = 1, L = 3.", "StaleTilt MissingEntropy", p.state("three-classes", N=9, K=2, h=1, L=3, d=1))
+    yield c("narrow", "h = 1 < L - 1.", "LatentDimension MissingTiltKL", p.NARROW)
+    yield c("wide", "h = 4 > L - 1.", "LatentDimension MissingEntropy", p.WIDE)
+    yield c("shared", "Shared tilts: a lower bound than with one for each expert.", "SharedTilt", p.SHARED)
+    yield c("shared_binary", "Shared tilts, the priors of the paper.", "SharedTilt PriorMissing",
+            p.state("binary-shared", N=8, K=2, h=1, L=2, d=1, shared=True, priors=p.PAPER))

@@ -1,25 +1,18 @@
 """Scalar functions at the working precision of mpmath, correctly rounded: each is computed with more digits than it returns."""
 
-from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 
 from mpmath import mp, mpf
 
 INF = mpf("inf")
 
 
-@contextmanager
-def digits(*arguments):
-    """Enough further bits for the cancellation that arguments near 0 bring."""
-    small = max([0] + [-mp.mag(x) for x in arguments if x and mp.isfinite(x)])
-    with mp.workprec(mp.prec + 30 + 6 * small):
-        yield
-
-
-def rounded(function):
+def rounded(function, cancels=0):
+    """The function with 30 further bits inside, and `cancels` more for each binary place of an argument below 1."""
     @wraps(function)
     def wrapped(*arguments):
-        with digits(*arguments):
+        small = max([0] + [-mp.mag(x) for x in arguments if x and mp.isfinite(x)]) if cancels else 0
+        with mp.workprec(mp.prec + 30 + cancels * small):
             value = function(*arguments)
         return +value
     return wrapped
@@ -37,7 +30,7 @@ def sigmoid(t):
     return 1 / (1 + mp.exp(-t)) if t > 0 else mp.exp(t) / (1 + mp.exp(t))
 
 
-@rounded
+@partial(rounded, cancels=2)
 def log_cosh_half(c):
     c = abs(c)
     return c / 2 + mp.log1p(mp.exp(-c)) - mp.log(2)
@@ -49,7 +42,7 @@ def theta(c):
     return mpf(1) / 4 if c == 0 else mp.tanh(c / 2) / (2 * c)
 
 
-@rounded
+@partial(rounded, cancels=3)
 def theta_var(c):
     """Var[omega] of PG(1, c)."""
     if c == 0:
@@ -59,7 +52,7 @@ def theta_var(c):
     return (2 * (1 - e * e) - 4 * c * e) / (4 * c ** 3 * (1 + e) ** 2)
 
 
-@rounded
+@partial(rounded, cancels=4)
 def tilt_kl(c):
     """KL[PG(1, c) || PG(1, 0)]."""
     return mpf(0) if c == 0 else log_cosh_half(c) - c / 4 * mp.tanh(c / 2)
@@ -91,28 +84,48 @@ def log_sum(values):
     return top + mp.log(total)
 
 
-@rounded
-def log_sigmoid_normal(m, v):
-    """ln E sigma(psi), psi ~ N(m, v), by trapezoids in t = (psi - m)/sqrt(v).
+def _narrow(m, v):
+    """ln E sigma(psi) for m <= 0, by trapezoids in t = (psi - m)/sqrt(v).
 
-    sigma has poles at distance pi / sqrt(v) of the real axis, the Gaussian grows like exp(r^2/2) off it: with step
-    2 pi r / (cut + r^2/2) the error is exp(-cut).  For m < 0 sigma(psi) = e^psi sigma(-psi) moves the peak to m + v:
-    the sum runs over both places.
+    sigma has poles at distance pi / sqrt(v) of the real axis, the Gaussian grows like exp(r^2/2) off it: with the step
+    2 pi r / (cut + r^2/2) the error is exp(-cut).  Far below 0 sigma(psi) is e^psi, which moves the peak from t = 0 to
+    sqrt(v): the sum covers both.
     """
-    if v == 0:
-        return log_sigmoid(m)
-    if m > 0:                                             # the complement is the small one
-        return mp.log1p(-mp.exp(log_sigmoid_normal(-m, v)))
-    s = mp.sqrt(v)
-    cut = mp.prec * mp.log(2) + 5
+    s, cut = mp.sqrt(v), mp.prec * mp.log(2) + 5
     wide = mp.sqrt(2 * cut)
     r = min(mp.pi / s, wide)
     step = 2 * mp.pi * r / (cut + r * r / 2)
-    first, last = int(-wide / step) - 1, int((s + wide) / step) + 1
-    total = mpf(0)
-    for i in range(first, last + 1):
-        t = i * step
-        psi = m + s * t
-        # the e^m in front keeps everything of order one
-        total += mp.exp(psi - m - t * t / 2) / (1 + mp.exp(psi))
+    first, last = int(-wide / step) - 1, int((s + wide) / step) + 2
+    t, total = first * step, mpf(0)
+    # e^-m sigma(psi) phi(t) = exp(s t - t^2/2) / (1 + exp(m + s t)): both exponentials by multiplication
+    top, bottom = mp.exp(s * t - t * t / 2), mp.exp(m + s * t)
+    factor, shrink, grow = mp.exp(s * step - t * step - step * step / 2), mp.exp(-step * step), mp.exp(s * step)
+    for _ in range(first, last):
+        total += top / (1 + bottom)
+        top *= factor
+        factor *= shrink
+        bottom *= grow
     return m + mp.log(total * step / mp.sqrt(2 * mp.pi))
+
+
+def _broad(m, v):
+    """The same for large v: E sigma(psi) = E Phi((m - e)/sqrt(v)) over a logistic e, by trapezoids in e."""
+    s, cut = mp.sqrt(v), mp.prec * mp.log(2) + 5
+    if m < -s * mp.sqrt(2 * cut):                # less than the last digit of any sum that it is part of
+        return mp.log(mp.ncdf(m / s))
+    end, total = cut + (m / s) ** 2 / 2 + 3, mpf(0)
+    step = 2 * mp.pi * 3 / cut
+    for i in range(-int(end / step), int(end / step) + 1):
+        x = mp.exp(-abs(i * step))
+        total += x / (1 + x) ** 2 * mp.ncdf((m - i * step) / s)
+    return mp.log(total * step)
+
+
+def log_sigmoid_normal_pair(m, v):
+    """ln E sigma(psi) and ln E sigma(-psi), psi ~ N(m, v)."""
+    if v == 0:
+        return log_sigmoid(m), log_sigmoid(-m)
+    with mp.workprec(mp.prec + 20):
+        low = (_broad if v > (2000 if mp.prec > 120 else 200) else _narrow)(-abs(m), v)
+        high = mp.log1p(-mp.exp(low))                      # the complement of the small one
+    return (+high, +low) if m > 0 else (+low, +high)
