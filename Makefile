@@ -64,9 +64,18 @@ notebooks: $(READY)     ## tangle and execute every chapter, then write the gene
 
 bench: $(READY)         ## time per sweep against its floor
 	$(PY) benchmarks/sweep.py
+	$(PY) benchmarks/roads.py
 
 results: $(READY)       ## run again what the chapters quote from results/ (minutes; needs the data)
 	$(PY) tools/results.py
+
+results-baselines: $(READY)  ## run again the long runs of the other roads (hours; what is stored is skipped)
+	for tool in tools/baselines_*.py; do $(PY) $$tool || exit 1; done
+	$(PY) -m cmn_literate experiments run --table --jobs 2 --models build/models
+	$(PY) tools/table_maps.py build/models
+
+results-check: $(READY) ## run a random sample of the stored cells again and compare
+	$(PY) -m cmn_literate experiments check
 
 lock:                   ## requirements.txt from requirements.in (needs uv)
 	uv pip compile --universal --python-version 3.11 --no-annotate --no-header requirements.in -o requirements.txt
@@ -75,4 +84,4 @@ lock:                   ## requirements.txt from requirements.in (needs uv)
 clean:                  ## remove what the other targets made, but for .venv
 	rm -rf _build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 
-.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results lock clean
+.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-baselines results-check lock clean

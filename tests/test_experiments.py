@@ -70,7 +70,7 @@ def test_a_half_written_line_is_dropped_with_a_notice_and_spoils_nothing(tmp_pat
 
 
 def test_many_cells_side_by_side_keep_what_is_done_and_name_what_failed(tmp_path, monkeypatch):
-    def fake(cell, data_home=None):
+    def fake(cell, **options):
         if cell.seed == 2:
             raise ValueError("seed: unlucky")
         return record(cell, metrics_pid=os.getpid())
@@ -86,7 +86,7 @@ def test_many_cells_side_by_side_keep_what_is_done_and_name_what_failed(tmp_path
 
 
 def test_an_exhausted_budget_starts_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "run_cell", lambda cell, data_home=None: record(cell))
+    monkeypatch.setattr(run, "run_cell", lambda cell, **options: record(cell))
     done, failed, left = run.run_many([CELL], lambda r: store.append(tmp_path, r), budget=1e-9)
     assert (done, failed, left) == (0, {}, 1)
 

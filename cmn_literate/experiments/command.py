@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from . import store
-from .grid import DATASETS, SETTINGS, Cell, plan
+from .grid import DATASETS, SETTINGS, TABLE_ROWS, Cell, plan
 from .report import estimate, progress_table, score_table, value
 
 FOLDER = "results/cells"
@@ -30,6 +30,8 @@ def chosen(args):
     """The cells that the options name, in the order of the plan."""
     if args.only:
         return args.only
+    if args.table:
+        return [cell for cell in plan() if TABLE_ROWS.get(cell.dataset) == cell.n_train and cell.seed < 5]
     return [cell for cell in plan() if (not args.dataset or cell.dataset in args.dataset)
             and (not args.method or cell.method in args.method) and (args.seeds is None or cell.seed < args.seeds)]
 
@@ -60,8 +62,8 @@ def run(args):
             print(f"{cell.key:40s} {record['seconds']:9.1f} s  accuracy {record['metrics']['accuracy']:.3f}  "
                   f"LPD {record['metrics']['lpd']:.3f}", flush=True)
 
-    done, failed, left = run_many(todo, lambda record: store.append(args.folder, record), args.jobs, args.data_home, args.budget,
-                                  progress)
+    done, failed, left = run_many(todo, lambda record: store.append(args.folder, record), args.jobs, args.budget, progress,
+                                  data_home=args.data_home, models=args.models)
     if bar is not None:
         bar.close()
     print(f"{done} cells done, {len(failed)} failed, {left} left")
@@ -115,10 +117,12 @@ def add_parser(commands):
     p.add_argument("--method", action="append", choices=list(SETTINGS), help="only this method (may be repeated)")
     p.add_argument("--seeds", type=int, metavar="S", help="only the first S seeds")
     p.add_argument("--only", action="append", type=parse_cell, metavar="CELL", help="this cell: dataset/rows/method/seed")
+    p.add_argument("--table", action="store_true", help="the cells of the book's table of five methods")
     p.add_argument("--resume", action="store_true", help="skip what is stored (the default; --again runs it again)")
     p.add_argument("--again", action="store_true", help="run stored cells again")
     p.add_argument("--jobs", type=int, default=1, metavar="J", help="processes (1)")
     p.add_argument("--budget", type=float, metavar="MINUTES", help="start no new cell after so many minutes")
+    p.add_argument("--models", type=Path, metavar="FOLDER", help="keep the fitted models in this folder")
     p.add_argument("--dry-run", action="store_true", help="print the plan and the estimate of time, run nothing")
     p.set_defaults(run=run)
     q = parts.add_parser("report", help="tables of what is stored")

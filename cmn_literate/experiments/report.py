@@ -4,12 +4,12 @@ from collections import defaultdict
 
 import numpy as np
 
-from .grid import DATASETS, SETTINGS, plan
+from .grid import DATASETS, SETTINGS, options_of, plan
 
 METRICS = ("accuracy", "lpd", "ece", "brier", "train_lpd", "waic", "steps", "steps_decay", "steps_within_1_nat", "seconds",
            "seconds_per_step")
 # CPU seconds of a step per training row and expert, for cells of which nothing like them is stored yet
-GUESS = {"cavi": 2e-7, "mle-network": 4e-8, "mle-exact": 1e-5, "bbvi": 2e-6, "gibbs": 4e-7, "nuts": 3e-5}
+GUESS = {"cavi": 3e-7, "mle-network": 6e-8, "mle-exact": 2e-6, "bbvi": 2e-6, "gibbs": 1.4e-6, "nuts": 1e-4}
 
 
 def value(record, name):
@@ -38,7 +38,7 @@ def estimate(cell, records):
     if same:
         nearest = min(distance for distance, _ in same)
         return float(np.mean([seconds for distance, seconds in same if distance == nearest]))
-    options = SETTINGS[cell.method].options
+    options = options_of(cell)
     steps = options.get("n_steps") or options.get("n_chains", 1) * (options.get("n_warmup", 0) + options.get("n_draws", 500))
     return GUESS[cell.method] * steps * cell.n_train * 20
 

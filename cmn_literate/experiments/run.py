@@ -9,10 +9,11 @@ import sys
 import time
 import warnings
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import numpy as np
 
-from .grid import SETTINGS
+from .grid import SETTINGS, options_of
 
 TRACE_POINTS = 200
 
@@ -47,10 +48,11 @@ def versions():
     return found
 
 
-def run_cell(cell, data_home=None, overrides=None):
+def run_cell(cell, data_home=None, overrides=None, models=None):
     """Fit, score and describe one cell.   -> record, a dict of plain values
 
     overrides: options that replace those of the method's setting, e.g. {"n_steps": 500}
+    models: a folder; the fitted model is saved there
     """
     from threadpoolctl import threadpool_limits
 
@@ -61,7 +63,7 @@ def run_cell(cell, data_home=None, overrides=None):
                                       log_scores, steps_within, waic)
 
     setting = SETTINGS[cell.method]
-    options = {**setting.options, **(overrides or {})}
+    options = {**options_of(cell), **(overrides or {})}
     data, train, test = split(cell, data_home)
     model = CMNClassifier(n_experts=PAPER_RUNS[cell.dataset][2], method=setting.method, method_options=options,
                           random_state=cell.seed, classes=np.unique(data.y))
@@ -73,6 +75,9 @@ def run_cell(cell, data_home=None, overrides=None):
         log_p = model.predict_log_proba(data.X[test])
         train_scores = log_scores(data.y[train], model.predict_log_proba(data.X[train]), log=True)
         draws = training_log_likelihoods(model, data.X[train], data.y[train], n_draws=200, rng=cell.seed)
+    if models is not None:
+        Path(models).mkdir(parents=True, exist_ok=True)
+        model.save(Path(models) / f"{cell.key.replace('/', '-')}.npz")
     y, p = data.y[test], np.exp(log_p)
     trace = model.trace_
     metrics = {"accuracy": accuracy(y, p), "lpd": log_predictive_density(y, log_p, log=True),
@@ -89,7 +94,7 @@ def run_cell(cell, data_home=None, overrides=None):
         "metrics": {name: float(f"{value:.8g}") for name, value in metrics.items()},
         "objective": find_method(model.method).objective, "trace": {"step": steps, "value": values},
         "steps": int(model.n_sweeps_), "converged": bool(model.converged_),
-        "steps_decay": decay_steps(trace), "steps_within_1_nat": steps_within(trace, 1.0),
+        "steps_decay": None if np.isnan(decay_steps(trace)) else round(decay_steps(trace), 3), "steps_within_1_nat": steps_within(trace, 1.0),
         "seconds": round(seconds, 4), "cpu_seconds": round(cpu, 4), "seconds_per_step": float(f"{seconds / model.n_sweeps_:.4g}"),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         "versions": versions(), "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -102,17 +107,17 @@ def _quiet_worker():
 
 
 def _work(job):
-    cell, data_home = job
+    cell, options = job
     try:
-        return cell, run_cell(cell, data_home), None
+        return cell, run_cell(cell, **options), None
     except Exception as error:
         return cell, None, f"{type(error).__name__}: {error}"
 
 
-def run_many(cells, save, jobs=1, data_home=None, budget=None, progress=None):
+def run_many(cells, save, jobs=1, budget=None, progress=None, **options):
     """Run cells and hand each record to `save` as it comes.   -> (number done, {cell: error}, number left)
 
-    budget: minutes after which no new cell is started.  Ctrl-C drops the cells in hand and keeps all records.
+    budget: minutes after which no new cell is started; options: of run_cell.  Ctrl-C drops the cells in hand and keeps all records.
     """
     end = time.monotonic() + 60 * budget if budget else float("inf")
     done, failed, waiting = 0, {}, iter(cells)
@@ -125,7 +130,7 @@ def run_many(cells, save, jobs=1, data_home=None, budget=None, progress=None):
                     cell = next(waiting, None)
                     if cell is None:
                         break
-                    running.append(pool.apply_async(_work, ((cell, data_home),)))
+                    running.append(pool.apply_async(_work, ((cell, options),)))
                 if not running:
                     break
                 ready = [r for r in running if r.ready()]
