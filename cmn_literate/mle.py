@@ -1,5 +1,11 @@
 # Tangled from book/roads/mle.ipynb by tools/tangle.py; edit the notebook, not this file.
-"""Maximum likelihood, and what the paper's row of it means"""
+"""Maximum likelihood, twice
+
+Maximum likelihood for this network means one of two different things, and usually has no answer:
+on separable rows the likelihood rises for ever. The paper's scores for it are not its likelihoods:
+probabilities were normalised a second time, and five of seven scores are simply the largest number
+that this can give.
+"""
 
 __all__ = ["network_logits", "network_log_probs", "NetworkRows", "network_rows",
            "network_value_and_grad", "mle_objective", "mle_start", "separated_sticks", "MLEFit",
@@ -25,7 +31,7 @@ from cmn_literate.simulate import Priors, Theta, check_count, check_X, check_y, 
 from cmn_literate.stick_breaking import stick_log_probs
 
 
-# book/roads/mle.ipynb, cell mle-03
+# book/roads/mle.ipynb, cell mle-05
 def network_logits(theta, X):
     """Output logits of the deterministic, gate-averaged network.  [eq-mle-network]
 
@@ -43,7 +49,7 @@ def network_log_probs(theta, X):
     return stick_log_probs(network_logits(theta, X))
 
 
-# book/roads/mle.ipynb, cell mle-04
+# book/roads/mle.ipynb, cell mle-10
 class NetworkRows(NamedTuple):
     """Labelled rows, laid out for network_value_and_grad.  [eq-mle-objective]
 
@@ -63,7 +69,7 @@ def network_rows(X, y, n_classes):
     return NetworkRows(XtT, (y == sticks) * 1.0, (y >= sticks) * 1.0)
 
 
-# book/roads/mle.ipynb, cell mle-05
+# book/roads/mle.ipynb, cell mle-11
 def network_value_and_grad(phi, rows, shapes):
     """Sum of the network's ln P(label) and its gradient in phi, plain numpy.
     [eq-mle-objective, eq-mle-back]   phi (P,) -> float (nats), (P,)"""
@@ -90,7 +96,7 @@ def network_value_and_grad(phi, rows, shapes):
         (beta1_bar, beta0_bar, A_bar.reshape(K, h, D), onp.zeros(log_tau.shape)))
 
 
-# book/roads/mle.ipynb, cell mle-06
+# book/roads/mle.ipynb, cell mle-12
 def mle_objective(X, y, shapes, objective="exact", priors=None, nodes=None):
     """What is climbed, as a function of phi: value (nats) and gradient.
     [eq-mle-objective, eq-mle-map]
@@ -113,7 +119,7 @@ def mle_objective(X, y, shapes, objective="exact", priors=None, nodes=None):
     return posterior
 
 
-# book/roads/mle.ipynb, cell mle-07
+# book/roads/mle.ipynb, cell mle-17
 def mle_start(shapes, rng):
     """A random start phi (P,) of moderate logits.  [eq-mle-start]
 
@@ -128,13 +134,13 @@ def mle_start(shapes, rng):
     return pack(Theta(beta1, beta0, rng.uniform(-1, 1, A) / D**0.5, onp.ones(tau)))
 
 
-# book/roads/mle.ipynb, cell mle-08
+# book/roads/mle.ipynb, cell mle-20
 def separated_sticks(theta, X, y, objective="exact"):
     """Which output sticks send every row to its side.  [eq-mle-separated]
 
     theta Theta, X (N,d), y (N,) -> (L-1,) bool.  Network: if any is True, the
-    likelihood rises for ever along that row of beta1. Exact, with every expert but
-    the gate's first choice left out: if all are True, its supremum 1 is not attained.
+    likelihood rises for ever along that row of beta1. Exact, with the expert that
+    the gate's coins choose: if all are True, the supremum 1 is not attained.
     """
     X, J = check_X(X), len(theta.beta1)
     y = check_y(y, len(X), J + 1)
@@ -150,7 +156,7 @@ def separated_sticks(theta, X, y, objective="exact"):
     return (right | (y[:, None] < stick)).all(0)
 
 
-# book/roads/mle.ipynb, cell mle-09
+# book/roads/mle.ipynb, cell mle-23
 @dataclass(frozen=True)
 class MLEFit:
     """Result of fit_mle.  [eq-mle-objective, eq-mle-converged]
@@ -190,17 +196,23 @@ class MLEFit:
         return class_log_probs(self.theta, X, self.nodes)
 
 
-# book/roads/mle.ipynb, cell mle-10
-def _check_fit(objective, priors, start, shapes):
-    """The options of fit_mle that say what is climbed, and from where."""
+# book/roads/mle.ipynb, cell mle-24
+def _check_fit(objective, priors, start, shapes, rng):
+    """The options of fit_mle that say what is climbed, and from where.
+    -> Generator"""
     if objective not in ("exact", "network"):
         raise ValueError("objective: expected 'exact' or 'network', got "
                          f"{objective!r}")
     if priors is not None and not isinstance(priors, Priors):
         raise ValueError(f"priors: expected Priors or None, got {priors!r}")
-    if start is not None and theta_shapes(start) != shapes:
-        raise ValueError(f"start: expected a Theta of {shapes}, got one of "
-                         f"{theta_shapes(start)}")
+    if start is not None and (
+            not isinstance(start, Theta) or theta_shapes(start) != shapes):
+        raise ValueError(f"start: expected a Theta of {shapes}, got another")
+    try:
+        return onp.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ValueError("rng: expected a seed >= 0 or a Generator, got "
+                         f"{rng!r}") from None
 
 
 def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exact",
@@ -220,26 +232,26 @@ def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exac
     """
     X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
     shapes = Shapes(*sizes, X.shape[1])
-    _check_fit(objective, priors, start, shapes)
-    rng = onp.random.default_rng(rng)
+    rng = _check_fit(objective, priors, start, shapes, rng)
     phi = mle_start(shapes, rng) if start is None else pack(start)
     nodes = None if objective == "network" else latent_nodes(
         shapes, n_nodes, rng.integers(2**32))
     climb = mle_objective(X, y, shapes, objective, priors, nodes)
-    run = maximize(climb, phi, n_steps, lr, callback=callback, checkpoint=checkpoint,
-                   problem=("fit_mle", X, y, shapes, objective, priors, nodes))
+    run = maximize(climb, phi, n_steps, lr, callback=callback,
+                   checkpoint=checkpoint, problem=(
+                       "fit_mle", X, y, shapes, objective, priors, nodes))
     theta = unpack(run.x, shapes)
     value = mle_objective(X, y, shapes, objective, None, nodes)(run.x)[0]
     separated = bool(separated_sticks(theta, X, y, objective).all())
     if separated and priors is None:
         warnings.warn("the rows are separated: the likelihood rises for ever and "
-                      f"has no maximum; this is where {run.n_steps} steps have led",
+                      f"has no maximum; {run.n_steps} steps have led to here",
                       RuntimeWarning, stacklevel=2)
     return MLEFit(theta, objective, value, run.trace, run.n_steps, run.reason,
                   priors, separated, nodes)
 
 
-# book/roads/mle.ipynb, cell mle-11
+# book/roads/mle.ipynb, cell mle-31
 def softmax_twice(log_probs):
     """ln softmax of *probabilities*, the mistake.  [eq-mle-twice]
 
