@@ -313,7 +313,7 @@ def worst(draws):
                  float(ess_tail(draws).min()))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-47
+# book/roads/diagnostics.ipynb, cell diagnostics-46
 def convergence(draws, X, nodes=None, max_draws_each=None, rng=0):
     """R-hat and effective sizes of what counts, and of the parameters.
     [eq-diag-worst, eq-diag-symmetry]
