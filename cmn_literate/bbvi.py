@@ -51,7 +51,7 @@ def coin_cost(psi, tilt=None):
         cost *= 0.5
         cost += tilt[1]
         return cost, slope
-    slope = 0.5 * psi                       # ln 2 cosh h = |h| + ln 2 - ln(1 + tanh |h|)
+    slope = 0.5 * psi           # ln 2 cosh h = |h| + ln 2 - ln(1 + tanh |h|)
     cost = onp.abs(slope)
     onp.tanh(slope, out=slope)
     spare = onp.abs(slope)
@@ -194,6 +194,7 @@ def _local_factor(x_C):
     return C, diagonal
 
 
+# book/roads/bbvi.ipynb, cell bbvi-18
 def particles(free, noise):
     """Draws of all parameters and latent vectors.  [eq-bb-draw]
 
@@ -219,7 +220,7 @@ def particles(free, noise):
                  moved(f.beta0_mu, f.beta0_C, e.beta0), A, tau), x1
 
 
-# book/roads/bbvi.ipynb, cell bbvi-20
+# book/roads/bbvi.ipynb, cell bbvi-21
 def _gaussian_scores(packed, eps, m):
     """Scores of N(mu, CC^T) draws in mu and packed C.  [eq-bb-score-gaussian]
 
@@ -241,22 +242,23 @@ def _gaussian_ratio(draw, eps, packed, sigma):
             + packed[:, i == j].sum(-1))
 
 
-# book/roads/bbvi.ipynb, cell bbvi-21
+# book/roads/bbvi.ipynb, cell bbvi-22
 def _expert_ratio(f, theta, noise, priors):
     """ln p - ln q of each row of each expert and its precision.
     [eq-mng, eq-gamma]   -> (S,K,h)"""
     D, a, g, tau = f.M.shape[-1], onp.exp(f.log_a)[:, None], noise.g, theta.tau
     i, j = lower_triangle(D)[:2]
-    rows = 0.5 * (noise.A**2).sum(-1) - 0.5 * tau * (theta.A**2).sum(-1) / priors.v0
+    rows = 0.5 * ((noise.A**2).sum(-1) - tau * (theta.A**2).sum(-1) / priors.v0)
     rows += (f.V_C[:, i == j].sum(-1) - 0.5 * D * onp.log(priors.v0))[:, None]
     log_p = (priors.a0 * onp.log(priors.b0) - gammaln(priors.a0)
              + (priors.a0 - 1) * onp.log(tau) - priors.b0 * tau)
     return rows + log_p - (a * f.log_b - gammaln(a) + (a - 1) * onp.log(tau) - g)
 
 
+# book/roads/bbvi.ipynb, cell bbvi-23
 def _log_terms(theta, x1, rows, gamma, tilts):
-    """Of each particle, nats: coins of the label (S,L-1,K,N), weighted coins of the
-    gate (S,K-1,N) and its score (S,K,N), expert t (S,h,K,N).
+    """Of each particle, nats: coins of the label (S,L-1,K,N), weighted coins of
+    the gate (S,K-1,N) and its score (S,K,N), expert t (S,h,K,N).
     [eq-bb-bound, eq-bb-blanket]"""
     S, h, K, N = x1.shape
     psi = theta.beta1[..., :h] @ x1.reshape(S, h, K * N) + theta.beta1[..., h:]
@@ -275,7 +277,7 @@ def _log_terms(theta, x1, rows, gamma, tilts):
     return coins, kappa.T * psi - b.T * cost, score, t
 
 
-# book/roads/bbvi.ipynb, cell bbvi-22
+# book/roads/bbvi.ipynb, cell bbvi-24
 def _soft_counts(gamma):
     """b and kappa of the gate's sticks, rows last.  [eq-stick-counts]
     gamma (K,N) -> (K-1,N), (K-1,N)"""
@@ -283,6 +285,7 @@ def _soft_counts(gamma):
     return b, gamma[:-1] - 0.5 * b
 
 
+# book/roads/bbvi.ipynb, cell bbvi-25
 def _block_values(f, theta, x1, noise, rows, priors, gamma, tilts):
     """f_B of beta1 (S,J), beta0 (S,K-1), experts (S,K,h) and x1 (S,K,N); all of f
     (S,); v (S,K,N).  [eq-bb-blanket, eq-bb-softmax]"""
@@ -302,7 +305,7 @@ def _block_values(f, theta, x1, noise, rows, priors, gamma, tilts):
     return blocks, total, v + score - log_gamma
 
 
-# book/roads/bbvi.ipynb, cell bbvi-23
+# book/roads/bbvi.ipynb, cell bbvi-26
 def _scores(f, theta, noise):
     """Scores in every field of Free but logits, with an axis for the rows i of an
     expert in V_C, log_a and log_b.  [eq-bb-score-gaussian, eq-bb-score-gamma]"""
@@ -319,7 +322,7 @@ def _scores(f, theta, noise):
                 None, mu, x_C)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-24
+# book/roads/bbvi.ipynb, cell bbvi-27
 def score_products(free, noise, rows, priors, tilts=(None, None), blanket=True):
     """Score-function gradient, particle by particle.
     [eq-bb-score, eq-bb-blanket, eq-bb-softmax]
@@ -331,9 +334,10 @@ def score_products(free, noise, rows, priors, tilts=(None, None), blanket=True):
     """
     f, S, gamma = free, len(noise.g), responsibilities(free.logits, 0)[0]
     theta, x1 = particles(f, noise)
-    values, total, v = _block_values(f, theta, x1, noise, rows, priors, gamma, tilts)
+    values, total, v = _block_values(
+        f, theta, x1, noise, rows, priors, gamma, tilts)
     if not blanket:
-        values = [total.reshape((S,) + (1,) * (value.ndim - 1)) for value in values]
+        values = [total.reshape((S,) + (1,) * (v.ndim - 1)) for v in values]
     beta1, beta0, experts, local = values
     s = _scores(f, theta, noise)
     last = lambda value: value[..., None]
@@ -348,7 +352,7 @@ def score_products(free, noise, rows, priors, tilts=(None, None), blanket=True):
                  for part in (fh, h))
 
 
-# book/roads/bbvi.ipynb, cell bbvi-25
+# book/roads/bbvi.ipynb, cell bbvi-28
 def control_variate(fh, h):
     """fh - alpha h, alpha of each coordinate from the other particles.
     [eq-bb-control]   fh, h (S,P), S >= 2 -> (S,P), the same mean"""
@@ -357,7 +361,7 @@ def control_variate(fh, h):
     return fh - h * top / onp.where(bottom > 0, bottom, 1.0)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-28
+# book/roads/bbvi.ipynb, cell bbvi-31
 def best_tilts(free, rows):
     """Parabolas of all coins at their best tilts, E[psi^2] in closed form.
     [eq-bb-envelope, eq-output-tilt, eq-gate-tilt]
@@ -370,7 +374,7 @@ def best_tilts(free, rows):
     for i in range(h + 1):
         for j in range(i + 1):
             moment = padded[i] * padded[j]
-            if i < h:                       # Sigma_ij = sum_r C_ir C_jr, r <= j <= i
+            if i < h:                   # Sigma_ij = sum_r C_ir C_jr, r <= j <= i
                 left, right = C[start[i]:][:j + 1], C[start[j]:][:j + 1]
                 moment += onp.einsum("rkn,rkn->kn", left, right)
             moments.append(moment)
@@ -383,7 +387,7 @@ def best_tilts(free, rows):
             coin_tilt(squares[1] @ outer_features(rows.XtT)))
 
 
-# book/roads/bbvi.ipynb, cell bbvi-33
+# book/roads/bbvi.ipynb, cell bbvi-36
 _NODES, _WEIGHTS = onp.polynomial.legendre.leggauss(40)
 
 
@@ -416,8 +420,8 @@ def gamma_slope(a, x):
     return x * reach * onp.tensordot(_WEIGHTS, height, 1)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-37
-def _factor_slope(slope, packed, C):
+# book/roads/bbvi.ipynb, cell bbvi-40
+def _factor_slope(slope, C):
     """From slopes in C (..., m, m) to slopes in its packed form.
     [eq-bb-path-gaussian]"""
     i, j = lower_triangle(C.shape[-1])[:2]
@@ -433,10 +437,11 @@ def _gaussian_part(mu, packed, sigma):
     C = _unpack_factor(packed, m)
     value = 0.5 * ((C**2).sum() + (mu**2).sum()) / sigma**2
     value += mu.size * (onp.log(sigma) - 0.5) - packed[:, i == j].sum()
-    slope = _factor_slope(C / sigma**2, packed, C) - (i == j)
+    slope = _factor_slope(C / sigma**2, C) - (i == j)
     return value, mu / sigma**2, slope
 
 
+# book/roads/bbvi.ipynb, cell bbvi-41
 def kl_and_grad(free, priors):
     """KL[q(Theta) || p(Theta)] and its slopes in the free numbers.
     [eq-bb-kl-gaussian, eq-bb-kl-expert, eq-global-kl]
@@ -458,7 +463,7 @@ def kl_and_grad(free, priors):
         0.0, 0.0, 0.0)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-39
+# book/roads/bbvi.ipynb, cell bbvi-43
 def _label_part(theta, x1, rows, gamma, tilt):
     """Mean score (K,N); weighted slopes in beta1 (S,J,h+1) and x1.
     [eq-bb-coin, eq-bb-slopes-label]"""
@@ -479,6 +484,7 @@ def _label_part(theta, x1, rows, gamma, tilt):
     return score / S, onp.concatenate(beta1, -1), into_x.reshape(x1.shape)
 
 
+# book/roads/bbvi.ipynb, cell bbvi-44
 def _gate_part(theta, rows, gamma, tilt):
     """Mean score (K,N); slope in beta0 (S,K-1,D).  [eq-bb-coin]"""
     psi = theta.beta0 @ rows.XtT
@@ -491,7 +497,7 @@ def _gate_part(theta, rows, gamma, tilt):
     return score, (kappa - b * slope) @ rows.XtT.T
 
 
-# book/roads/bbvi.ipynb, cell bbvi-40
+# book/roads/bbvi.ipynb, cell bbvi-45
 def _expert_part(theta, x1, rows, gamma):
     """Mean score (K,N); weighted slopes in A (S,K,h,D), tau (S,K,h) and minus that
     in x1.  [eq-bb-slopes-expert]"""
@@ -508,6 +514,7 @@ def _expert_part(theta, x1, rows, gamma):
     return score, into_A.transpose(0, 2, 1, 3), into_tau, pull
 
 
+# book/roads/bbvi.ipynb, cell bbvi-46
 def _expert_path(f, theta, noise, into_A, into_tau):
     """Slopes in M, V_C, log_a and log_b.  [eq-bb-path-matrix]"""
     S, a, tau = len(noise.g), onp.exp(f.log_a)[:, None], theta.tau
@@ -516,11 +523,19 @@ def _expert_path(f, theta, noise, into_A, into_tau):
     V_C = onp.einsum("skid,skie->kde", scaled, noise.A) / S
     total = into_tau - 0.5 / tau * ((theta.A - f.M) * into_A).sum(-1)
     by_shape = total * gamma_slope(a, noise.g) / onp.exp(f.log_b)
-    return (into_A.mean(0), _factor_slope(V_C, f.V_C, C),
+    return (into_A.mean(0), _factor_slope(V_C, C),
             a[:, 0] * by_shape.mean(0).sum(-1), -(tau * total).mean(0))
 
 
-# book/roads/bbvi.ipynb, cell bbvi-41
+# book/roads/bbvi.ipynb, cell bbvi-47
+def _coefficient_path(into, eps, packed):
+    """Slopes in mu and packed C from slopes in the draws (S,l,m).
+    [eq-bb-path-gaussian]"""
+    slope = onp.einsum("sli,slj->lij", into, eps) / len(eps)
+    C = _unpack_factor(packed, eps.shape[-1])
+    return into.mean(0), _factor_slope(slope, C)
+
+
 def _local_path(f, eps, gamma, into_x):
     """Slopes in mu and x_C, the entropy's included.  [eq-bb-path-gaussian]"""
     C, diagonal = _local_factor(f.x_C)
@@ -533,6 +548,7 @@ def _local_path(f, eps, gamma, into_x):
     return into_x.mean(0), slope
 
 
+# book/roads/bbvi.ipynb, cell bbvi-48
 def bound_and_grad(free, noise, rows, priors, objective="elbo"):
     """Unbiased estimates of a bound and of its gradient, through the draws.
     [eq-bb-bound, eq-bb-path, eq-bb-softmax, eq-bb-envelope]
@@ -552,21 +568,15 @@ def bound_and_grad(free, noise, rows, priors, objective="elbo"):
     v = label + gate + expert + entropy + 0.5 * h * (1 + onp.log(2 * onp.pi))
     v -= onp.log(onp.maximum(gamma, 1e-300))
     per_row = (gamma * v).sum(0)
-
-    def path(into, eps, packed):
-        slope = onp.einsum("sli,slj->lij", into, eps) / len(eps)
-        C = _unpack_factor(packed, eps.shape[-1])
-        return into.mean(0), _factor_slope(slope, packed, C)
-
-    up = Free(*path(into_beta1, noise.beta1, f.beta1_C),
-              *path(into_beta0, noise.beta0, f.beta0_C),
+    up = Free(*_coefficient_path(into_beta1, noise.beta1, f.beta1_C),
+              *_coefficient_path(into_beta0, noise.beta0, f.beta0_C),
               *_expert_path(f, theta, noise, into_A, into_tau),
               gamma * (v - per_row), *_local_path(f, noise.x1, gamma, into_x))
     kl, down = kl_and_grad(f, priors)
     return per_row.sum() - kl, Free(*(u - d for u, d in zip(up, down)))
 
 
-# book/roads/bbvi.ipynb, cell bbvi-53
+# book/roads/bbvi.ipynb, cell bbvi-60
 @dataclass(frozen=True)
 class BBVIFit:
     """Result of fit_bbvi.  [eq-bb-stop]
@@ -590,13 +600,13 @@ class BBVIFit:
 
 
 def _settled(trace, allowed):
-    """Whether the mean of the last tenth gained less than allowed.  [eq-bb-stop]"""
+    """Whether the mean of the last tenth gained too little.  [eq-bb-stop]"""
     w = max(len(trace) // 10, 1)
     last, before = trace[-w:], trace[-2 * w:-w]
     return bool(len(before) == w and last.mean() - before.mean() < allowed)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-54
+# book/roads/bbvi.ipynb, cell bbvi-61
 def _check_model(X, y, n_experts, latent_dim, n_classes):
     """Arguments that describe the model, checked.   -> X, y, (K, h, L, d)"""
     X = check_X(X)
@@ -612,12 +622,14 @@ def _check_model(X, y, n_experts, latent_dim, n_classes):
     return X, y, (check_count(n_experts, "n_experts"), h, L, X.shape[1])
 
 
+# book/roads/bbvi.ipynb, cell bbvi-62
 def _check_run(priors, objective, n_particles, rng, tol):
     """Arguments that say how to run, checked.   -> Generator"""
     if not isinstance(priors, Priors):
         raise ValueError(f"priors: expected Priors, got {priors!r}")
     if objective not in ("elbo", "augmented"):
-        raise ValueError(f'objective: expected "elbo" or "augmented", got {objective!r}')
+        raise ValueError('objective: expected "elbo" or "augmented", got '
+                         f"{objective!r}")
     check_count(n_particles, "n_particles")
     whole = isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0
     if not whole and not isinstance(rng, onp.random.Generator):
@@ -627,9 +639,9 @@ def _check_run(priors, objective, n_particles, rng, tol):
     return onp.random.default_rng(rng)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-55
+# book/roads/bbvi.ipynb, cell bbvi-63
 def _start_vector(state, shapes, n_rows):
-    """The free numbers to start from, after a look at their sizes.  [eq-bb-free]"""
+    """The free numbers to start from, their sizes checked.  [eq-bb-free]"""
     if not isinstance(state, State):
         raise ValueError(f"start: expected a State, got {type(state).__name__}")
     free, expected = free_of(state), free_shapes(shapes, n_rows)
@@ -640,11 +652,12 @@ def _start_vector(state, shapes, n_rows):
     return pack_free(free)
 
 
+# book/roads/bbvi.ipynb, cell bbvi-64
 def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
              priors=Priors(),  # noqa: B008  Priors are frozen
              objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
-             init="class-code", start=None, tol=1e-3, callback=None, checkpoint=None,
-             checkpoint_every=1000):
+             init="class-code", start=None, tol=1e-3, callback=None,
+             checkpoint=None, checkpoint_every=1000):
     """Black-box variational inference for the conditional mixture network.
     [eq-bb-path, eq-bb-stop, eq-opt-belief]
 
@@ -680,7 +693,7 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
                    run.reason, objective, shapes[2], priors)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-57
+# book/roads/bbvi.ipynb, cell bbvi-66
 def augmentation_gap(state, X, y, n_draws=400, rng=0):
     """How far the un-augmented bound lies above the augmented one with its best
     tilts, at this q.  [eq-bb-gap]
