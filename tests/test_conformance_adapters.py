@@ -62,10 +62,9 @@ def test_node():
     run([node, str(ADAPTERS / "node_loops.mjs")], {0, 1, 2, 3, 4})
 
 
-@pytest.mark.parametrize("dtype", ["f64", "f32"])
-def test_jax_in_brief(dtype):
+def test_jax_in_brief():
     module("jax")
-    run(python_command(str(ADAPTERS / "jax_adapter.py")), {0, 2}, dtype, ["pg_kl", "update_experts"], complete=False)
+    run(python_command(str(ADAPTERS / "jax_adapter.py")), {0, 2}, "f32", ["pg_kl", "update_experts"], complete=False)
 
 
 @pytest.mark.slow

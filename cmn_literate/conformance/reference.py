@@ -137,7 +137,9 @@ def converge(profile, **given):
 
 def predict(X, profile, **given):
     given["b"] = rate(given["b"], profile)
-    return predict_log_proba(latents.Parameters(**given), X)
+    h = given["M"].shape[1]                          # "auto" is exact to 1e-6 up to two dimensions; beyond, the largest grid
+    options = {} if h <= 2 else {"method": "quadrature", "n_nodes": int(2 ** (17 / h))}
+    return predict_log_proba(latents.Parameters(**given), X, **options)
 
 
 def log_likelihood(X, y, beta1, beta0, A, tau):
