@@ -16,7 +16,7 @@ OPS = {**LEVEL0, **network.OPS, **integrals.OPS}
 
 HALVED = "trapezoids over mpmath numbers of 16 digits, the step halved until two results agree to {}, and halving squares the error"
 SLACK = ("an integral may be off by what a good rule leaves: a thousandth of the distance to the nearest shortcut, the means put in place of "
-         "distributions or the like, within 1e-9 and 1e-6 (float32: within 1e-5 and 1e-3), is added to atol")
+         "distributions or the like, within 1e-12 and 1e-6 (float32: within 1e-6 and 1e-3), is added to atol")
 
 
 def inverted(value):

@@ -1,6 +1,6 @@
 """Cases with integrals: log-sigmoid means (level 0), predictions and the likelihood (level 6)."""
 
-import problems as p
+import states as p
 from special_cases import case
 
 

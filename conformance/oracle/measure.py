@@ -100,7 +100,7 @@ def tolerance(values, changes, errors, dtype):
 
 def slack(outs, shortcuts, dtype):
     """What a numerical integration may be off: a thousandth of the distance to the nearest shortcut, within limits."""
-    low, high = {"f64": (1e-9, 1e-6), "f32": (1e-5, 1e-3)}[dtype]
+    low, high = {"f64": (1e-12, 1e-6), "f32": (1e-6, 1e-3)}[dtype]
     pairs = [[difference(x, y) for x, y in zip(flat(outs), flat(other), strict=True) if mp.isfinite(x)] for other in shortcuts]
     return min(max(min(max(p) for p in pairs) / 1000, mpf(low)), mpf(high))
 

@@ -1,6 +1,6 @@
 """Cases of levels 1 to 5."""
 
-import problems as p
+import states as p
 from special_cases import case
 
 

@@ -18,7 +18,7 @@ def sticks():
     yield c("plus_1000", "Logits of +1000: the first class has log probability -exp(-1000), which is 0, the last -3000.",
             "ExtremeLogit", psi=[[1000, 1000, 1000]])
     yield c("minus_1000", "Logits of -1000: nothing stops, the last class is left.", "ExtremeLogit FlippedStick", psi=[[-1000, -1000, -1000]])
-    yield c("mixed_1000", "Certain coins among fair ones.", "ExtremeLogit OffByOneStick", psi=[[-1000, 0.5, 1000], [0.5, 1000, -1000], [1000, -1000, 0.5]])
+    yield c("mixed_1000", "Certain coins among fair ones.", "ExtremeLogit OffByOneStick", psi=[[-1000, 0.5, 1000], [1.5, 1000, -1000], [1000, -1000, 0.5]])
     yield c("infinite", "Coins that always or never stop: -inf, not NaN.", "ExtremeLogit", psi=[["-inf", 1.5, "inf"]])
     yield c("moderate_tails", "Logits around 30, where 1 - sigma(psi) is lost but its logarithm is not.", "ExtremeLogit", psi=[[30, -35], [-40, 25]])
     yield c("k_sticks", "K logits of which the last is not read.", "ExtraStick", profile={"sticks": "K"}, options=("sticks",),
