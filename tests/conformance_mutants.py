@@ -79,6 +79,7 @@ MUTANTS = [Mutant(*fault) for fault in [
     ("Gamma divergence of scales", 1, "RateScale", "a0 * (np.log(b) - math.log(b0)) + a * (b0 - b) / b", "a0 * (math.log(b0) - np.log(b)) + a * (b - b0) / b0"),
     ("Gamma divergence without its constant", 1, "DroppedConstant", "- lgamma(a) + lgamma(a0) + a0", "- lgamma(a) + a0"),
     ("one row for all rows", 1, "WrongDimension", "rows = h * (trace(V) / v0", "rows = (trace(V) / v0"),
+    ("number of experts for D", 1, "WrongDimension", "/ v0 - D + D * math.log(v0)", "/ v0 - D + len(M) * math.log(v0)"),
     ("h for D", 1, "WrongDimension", "/ v0 - D + D * math.log(v0)", "/ v0 - D + h * math.log(v0)"),
     ("v0 read as a precision", 1, "CovarianceAsPrecision", "rows = h * (trace(V) / v0 - D + D * math.log(v0)", "rows = h * (trace(V) * v0 - D - D * math.log(v0)"),
     ("noise mean of a scale", 1, "RateScale", "means = (a[:, None] / b *", "means = (a[:, None] * b *"),

@@ -129,3 +129,26 @@ def test_every_page_fits_a_phone(page, site):
         if page.evaluate("document.documentElement.scrollWidth") > 391:
             wide.append(path)
     assert not wide
+
+
+@pytest.mark.parametrize("width, scheme", [(320, "dark"), (390, "light"), (1200, "dark")])
+def test_conformance_report_is_one_page_for_any_screen(browser, tmp_path, width, scheme):
+    """The report of an adapter that fails: nothing from outside, nothing wider than the screen, dark where the reader is."""
+    from types import SimpleNamespace
+
+    from cmn_literate.conformance import catalogue, report, runner
+    from cmn_literate.conformance.process import LocalAdapter
+    wrong = LocalAdapter(SimpleNamespace(NAME="wrong", OPS={"pg_mean": lambda b, c: b * c, "second_moment": lambda mu, S: S}))
+    file = tmp_path / "report.html"
+    file.write_text(report.page(runner.run(wrong, catalogue.select(), flags=catalogue.flags()), catalogue.flags()))
+    page, asked = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme), []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(file.as_uri())
+    assert len(asked) == 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert "First failing level: L0" in page.inner_text("body")
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", background))) < 300) == (scheme == "dark")
+    page.locator("summary").first.click()
+    assert page.locator("details[open] td code").first.is_visible()
+    page.close()

@@ -15,6 +15,8 @@ import jsonschema
 import numpy as np
 import pytest
 from conformance_mutants import MUTANTS
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cmn_literate.conformance import catalogue, reference, report, runner, serve, values
 from cmn_literate.conformance.__main__ import main
@@ -170,6 +172,26 @@ def test_comparison_measures_by_the_tolerance():
     assert out["ok"] and out["index"] == [1] and 0.94 < out["ratio"] < 0.96
     assert not compare([1.0, 2.0 + 3e-12], [1.0, 2.0])["ok"]
     assert compare([1e-30], [0.0], atol=1e-29)["ok"] and not compare([1e-30], [0.0])["ok"]
+
+
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.sampled_from(["nan", "-inf"]),
+                    lambda inner: st.lists(inner, max_size=4) | st.fixed_dictionaries({"shape": inner, "data": inner})
+                    | st.dictionaries(st.sampled_from(["shape", "data", "x"]), inner, max_size=3), max_leaves=12)
+
+
+@given(got=JSON, expected=st.sampled_from([1.0, np.inf, [0.0, 1.0], np.zeros((0, 2)), [[1.0, np.nan]]]))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_comparison_survives_any_answer(got, expected):
+    out = compare(got, expected)
+    assert out["ok"] == (out["problem"] == "")
+    json.dumps(out, allow_nan=False)
+
+
+def test_comparison_survives_depth():
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    assert not compare(deep, 1.0)["ok"]
 
 
 @pytest.mark.parametrize("array", [np.array(1.5), np.arange(6).reshape(2, 3), np.array([np.nan, np.inf, -np.inf, 0.1]), np.zeros((2, 0))])

@@ -53,7 +53,7 @@ def test_loops():
 
 
 def test_numpy():
-    run(python_command(str(ADAPTERS / "numpy_minimal.py")), {0, 1, 2, 3, 4})
+    run(python_command(str(ADAPTERS / "numpy_minimal.py")), {0, 1, 2, 3, 4, 5})
 
 
 def test_node():
@@ -71,7 +71,7 @@ def test_jax_in_brief():
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 def test_jax(dtype):
     module("jax")
-    run(python_command(str(ADAPTERS / "jax_adapter.py")), {0, 1, 2, 3, 4}, dtype)
+    run(python_command(str(ADAPTERS / "jax_adapter.py")), {0, 1, 2, 3, 4, 5}, dtype)
 
 
 def with_torch():

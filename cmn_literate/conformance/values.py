@@ -96,7 +96,7 @@ def compare(name, got, expected, rtol, atol):
     lists = isinstance(got, list)
     try:
         got = decode(got)
-    except Malformed as malformed:
+    except (Malformed, RecursionError) as malformed:
         result["problem"] = f"malformed: {malformed}"
         return result
     expected = decode(expected)
