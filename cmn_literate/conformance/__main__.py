@@ -164,9 +164,9 @@ def command_explain(args):
         result, answers = ask(adapter, c, args.dtype, keep=True)
     finally:
         adapter.stop()
-    print()
     try:
-        show_values("got", answers, op["out"])
+        if answers:
+            show_values("\ngot", answers, op["out"])
     except ValueError as error:
         print(f"got something malformed: {error}")
     print("\n".join(["", *report.describe(result, catalogue.flags())]))

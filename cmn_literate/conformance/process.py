@@ -131,6 +131,11 @@ class ProcessAdapter:
             pass
         process.wait()
         self.outbox.put(None)
+        self.errors.close()
+        try:
+            process.stdin.close()
+        except OSError:                                  # what was still to be written has no reader
+            pass
         while True:                                      # unblock the reader
             try:
                 if self.lines.get(timeout=1.0) is None:
