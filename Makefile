@@ -77,6 +77,9 @@ results-baselines: $(READY)  ## run again the long runs of the other roads (hour
 results-check: $(READY) ## run a random sample of the stored cells again and compare
 	$(PY) -m cmn_literate experiments check
 
+vectors: $(READY)       ## compute the conformance vectors again; git diff should be empty (minutes)
+	$(PY) conformance/oracle/generate.py
+
 lock:                   ## requirements.txt from requirements.in (needs uv)
 	uv pip compile --universal --python-version 3.11 --no-annotate --no-header requirements.in -o requirements.txt
 	echo "-e ." >> requirements.txt
@@ -84,4 +87,4 @@ lock:                   ## requirements.txt from requirements.in (needs uv)
 clean:                  ## remove what the other targets made, but for .venv
 	rm -rf _build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 
-.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-baselines results-check lock clean
+.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-baselines results-check vectors lock clean

@@ -2,8 +2,8 @@
 
     python conformance/oracle/generate.py [group ...] [--check] [--out FOLDER]
 
-Without names every group, and ops.json, flags.json and the list of ids.  --check writes nothing and fails if a file
-would change.  Arithmetic is mpmath's, so every bit is the same on every machine; nothing of cmn_literate is imported.
+Without names every group; ops.json, flags.json and the list of ids always.  --check writes nothing and fails if a file
+would change.  An id whose question or answer would change stops everything.  Arithmetic is mpmath's, so every bit is the same on every machine; nothing of cmn_literate is imported.
 """
 
 import argparse
@@ -25,6 +25,8 @@ from mpmath import mp
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "cmn_literate/conformance"
+IDS = ROOT / "conformance/ids.json"
+RETIRED = ROOT / "conformance/oracle/retired.json"      # {group: cases that were wrong, with superseded_by}
 MPMATH = "1.4.1"                        # what the stored vectors were made with
 
 
@@ -42,10 +44,12 @@ def dimensions(tables, values):
 
 
 def resolve(shape, sizes, value):
+    """Shape of a value; axes that an empty list cannot show come from the letters of its declaration."""
     found = shape_of(value)
-    if 0 not in found:
-        return found
-    return [found[i] if i < len(found) else eval(letter, {}, sizes) for i, letter in enumerate(shape)]
+    for letter in shape[len(found):] if 0 in found else ():
+        base, sign, more = letter.partition("+") if "+" in letter else letter.partition("-")
+        found.append(sizes[base] + int(sign + more or 0))
+    return found
 
 
 def profile_of(op, case, arguments):
@@ -68,8 +72,8 @@ def build(group, case):
     level, label, _, given, wanted = OPS[op]
     assert level == group.level, op
     kinds = {name: spec[1] for name, spec in given.items()}
-    arguments = {name: (exact if kinds[name] == "int" else real)(value) for name, value in case["in"].items()}
-    assert set(arguments) == set(given), (case["id"], set(arguments) ^ set(given))
+    assert set(case["in"]) == set(given), (case["id"], set(case["in"]) ^ set(given))
+    arguments = {name: (exact if kinds[name] == "int" else real)(case["in"][name]) for name in given}
     function = lambda **ins: group.run(op, case, ins)
     with mp.workdps(DIGITS):
         if op == "converge":
@@ -88,9 +92,9 @@ def build(group, case):
                 if dtype == "f64":
                     kappa = {name: k for name, (_, _, k) in found.items()}
         numbers = [x for v in (*arguments.values(), *outs.values()) for x in flat(v) if not isinstance(x, int)]
-        assert fits(arguments_only := [x for v in arguments.values() for x in flat(v) if not isinstance(x, int)], "f64")
-        f64_only = (case.get("f64_only", False) or not fits(arguments_only, "f32") or "f32" not in tol
-                    or any(abs(x) > 1e38 for x in numbers if mp.isfinite(x))
+        asked = [x for v in arguments.values() for x in flat(v) if not isinstance(x, int)]
+        assert fits(asked, "f64"), case["id"]
+        f64_only = (case.get("f64_only", False) or not fits(asked, "f32") or any(abs(x) > 1e38 for x in numbers if mp.isfinite(x))
                     or any(r > LOOSEST_F32 for r, _ in tol["f32"].values()))
         sizes = dimensions({**given, **wanted}, {**arguments, **outs})
         profile = profile_of(op, case, arguments)
@@ -107,8 +111,6 @@ def build(group, case):
         out["kappa"] = {name: two_digits(k) for name, k in kappa.items()}
         out["f64_only"] = bool(f64_only)
         out["flags"] = list(case.get("flags", ()))
-        if "superseded_by" in case:
-            out["superseded_by"] = case["superseded_by"]
         return out
 
 
@@ -126,10 +128,11 @@ def text(tree):
 
 
 def group_file(group):
+    retired = json.loads(RETIRED.read_text()).get(group.name, [])
     return {"schema": 1, "group": group.name, "level": group.level,
             "provenance": {"suite": group.suite, "generator": "conformance/oracle/generate.py", "method": group.method,
                            "versions": {"mpmath": MPMATH}, "date": group.date},
-            "cases": [build(group, case) for case in group.cases()]}
+            "cases": [build(group, case) for case in group.cases()] + retired}
 
 
 def fingerprint(case):
@@ -160,26 +163,26 @@ def main(arguments=None):
         parser.error(f"no group {', '.join(sorted(unknown))}; there are {', '.join(groups.GROUPS)}")
     if version("mpmath") != MPMATH:
         print(f"mpmath {version('mpmath')}, not {MPMATH}: the digits should be the same, and --check tells", file=sys.stderr)
-    changed = []
-    for name, tree in (("ops.json", ops_json()), ("flags.json", flags_json())):
-        if not options.group and not write(options.out / name, text(tree), options.check):
-            changed.append(name)
-    ids = {}
-    for name in options.group or groups.GROUPS:
-        tree = group_file(groups.GROUPS[name])
-        ids |= {case["id"]: fingerprint(case) for case in tree["cases"]}
-        if not write(options.out / "vectors" / f"{name}.json", text(tree), options.check):
-            changed.append(f"vectors/{name}.json")
-        print(f"{name}: {len(tree['cases'])} cases", flush=True)
-    print(f"{'would change' if options.check else 'changed'}: {', '.join(changed)}" if changed else "nothing changed")
-    if not options.group and options.out == TARGET:
-        listed = ROOT / "conformance/ids.json"
-        old = json.loads(listed.read_text()) if listed.exists() else {}
+    wanted, trees, changed = options.group or list(groups.GROUPS), {}, []
+    for name in wanted:
+        trees[name] = group_file(groups.GROUPS[name])
+        print(f"{name}: {len(trees[name]['cases'])} cases", flush=True)
+    for name in set(groups.GROUPS) - set(wanted):
+        if (stored := options.out / f"vectors/{name}.json").exists():
+            trees[name] = json.loads(stored.read_text())
+    files = {options.out / f"vectors/{name}.json": trees[name] for name in wanted}
+    files |= {options.out / "ops.json": ops_json(), options.out / "flags.json": flags_json()}
+    if options.out == TARGET:
+        ids = {case["id"]: fingerprint(case) for name in groups.GROUPS if name in trees for case in trees[name]["cases"]}
+        old = json.loads(IDS.read_text()) if IDS.exists() else {}
         if broken := [i for i in old if ids.get(i) != old[i]]:
-            print(f"ids are for ever, but these vanished or changed their content: {', '.join(broken)}", file=sys.stderr)
+            print(f"ids are for ever, but these would vanish or change: {', '.join(broken)}; nothing written", file=sys.stderr)
             return 1
-        if not write(listed, text(ids), options.check):
-            changed.append("conformance/ids.json")
+        files[IDS] = ids
+    for path, tree in files.items():
+        if not write(path, text(tree), options.check):
+            changed.append(path.name)
+    print(f"{'would change' if options.check else 'changed'}: {', '.join(changed)}" if changed else "nothing changed")
     return 1 if options.check and changed else 0
 
 

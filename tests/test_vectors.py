@@ -1,0 +1,299 @@
+"""The conformance vectors: well formed, linked to the book, the same when computed again, and passed by the package."""
+
+import ast
+import inspect
+import json
+import math
+import subprocess
+import sys
+from collections import Counter
+
+import jsonschema
+import numpy as np
+import pages
+import pytest
+from tangle import ROOT, read_chapters
+
+HERE = ROOT / "cmn_literate/conformance"
+ORACLE = ROOT / "conformance/oracle"
+FILES = sorted((HERE / "vectors").glob("*.json"))
+GROUPS = {file.stem: json.loads(file.read_text()) for file in FILES}
+CASES = [case for group in GROUPS.values() for case in group["cases"]]
+BY_ID = {case["id"]: case for case in CASES}
+CATALOGUE = json.loads((HERE / "ops.json").read_text())
+OPS = {op["name"]: op for op in CATALOGUE["ops"]}
+FLAGS = json.loads((HERE / "flags.json").read_text())["flags"]
+sys.path.insert(0, str(ORACLE))
+import generate
+import groups
+import network
+import states
+
+
+def array(value, kind="float"):
+    dtype = np.int64 if kind == "int" else float
+    if isinstance(value, dict):
+        return np.array([dtype(v) for v in value["data"]], dtype).reshape(value["shape"])
+    return dtype(value)
+
+
+def inputs(case):
+    return {name: array(value, OPS[case["op"]]["in"][name]["kind"]) for name, value in case["in"].items()}
+
+
+# ---- form
+
+@pytest.mark.parametrize("name, schema", [*((f"vectors/{f.name}", "vectors") for f in FILES), ("ops.json", "ops"), ("flags.json", "flags")])
+def test_file_follows_its_schema(name, schema):
+    validator = jsonschema.Draft202012Validator(json.loads((HERE / f"schema/{schema}.schema.json").read_text()))
+    validator.check_schema(validator.schema)
+    assert [f"{e.json_path}: {e.message}" for e in validator.iter_errors(json.loads((HERE / name).read_text()))] == []
+
+
+def test_schema_refuses_what_it_does_not_know():
+    schema = jsonschema.Draft202012Validator(json.loads((HERE / "schema/vectors.schema.json").read_text()))
+    good = json.loads((HERE / "vectors/sticks.json").read_text())
+    for spoil in (lambda c: c.update(extra=1), lambda c: c["tol"].pop("f32"), lambda c: c.pop("note"), lambda c: c["eq"].update(page=1),
+                  lambda c: c.update(f64_only=True), lambda c: c.update(profile={"colour": "red"}), lambda c: c["in"]["psi"].update(data=["NaN"])):
+        bad = json.loads(json.dumps(good))
+        assert schema.is_valid(bad)
+        spoil(bad["cases"][0])
+        assert not schema.is_valid(bad)
+
+
+def test_ids_are_unique_and_for_ever():
+    assert [i for i, n in Counter(c["id"] for c in CASES).items() if n > 1] == []
+    listed = json.loads((ROOT / "conformance/ids.json").read_text())
+    assert {c["id"]: generate.fingerprint(c) for c in CASES} == listed
+    for case in CASES:
+        assert case["id"].startswith(f"L{OPS[case['op']]['level']}-{case['op']}-")
+        assert case.get("superseded_by", case["id"]) in BY_ID
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_cases_are_what_their_operation_says(name):
+    for case in GROUPS[name]["cases"]:
+        op, sizes = OPS[case["op"]], {}
+        assert op["level"] == GROUPS[name]["level"]
+        for table, values in ((op["in"], case["in"]), (op["out"], case["out"])):
+            assert list(table) == list(values), case["id"]
+            for argument, spec in table.items():
+                check_shape(case, argument, spec, values[argument], sizes)
+        for tolerances in case["tol"].values():
+            assert list(tolerances) == list(case["out"]) and set(case["kappa"]) == set(case["out"]), case["id"]
+        assert set(case["flags"]) <= set(FLAGS) and case["flags"], case["id"]
+        for key, value in case.get("profile", {}).items():
+            assert value in CATALOGUE["profile"][key]["values"]
+
+
+def check_shape(case, argument, spec, value, sizes):
+    """The shape is the declared one, with the same letter the same size everywhere in the case."""
+    if not spec["shape"]:
+        return np.testing.assert_equal(isinstance(value, dict), False)
+    shape, profile = list(value["shape"]), case.get("profile", {})
+    assert len(value["data"]) == math.prod(shape), case["id"]
+    letters = spec["shape"]
+    if argument == "xi1" and profile.get("omega1") == "shared" or argument == "xi1" and len(shape) == 2:
+        letters = ["N", "L-1"]
+    assert len(letters) == len(shape), (case["id"], argument)
+    for letter, size in zip(letters, shape):
+        if case.get("profile", {}).get("sticks") == "K":
+            letter = {"J": "J+1", "K-1": "K"}.get(letter, letter)
+        base, _, more = letter.partition("-" if "-" in letter else "+")
+        size += int(more or 0) * (1 if "-" in letter else -1)
+        assert sizes.setdefault("d" if base == "D" else base, size - (base == "D")) == size - (base == "D"), (case["id"], argument, letter)
+
+
+def test_labels_and_links_lead_into_the_book():
+    where = {label: path for label, path in pages.equations(read_chapters(ROOT))}
+    named = [c["eq"] for c in CASES] + [op["eq"] for op in OPS.values()] + [flag["eq"] for flag in FLAGS.values()]
+    for eq in named:
+        chapter = where[eq["label"]].removesuffix(".ipynb")
+        assert eq["link"] == f"{chapter}.html#equation-{eq['label']}"
+
+
+def test_every_flag_and_every_operation_has_cases():
+    used = Counter(flag for case in CASES for flag in case["flags"])
+    assert set(used) == set(FLAGS) and len(FLAGS) >= 10
+    assert set(OPS) == {case["op"] for case in CASES}
+
+
+def test_suite_is_as_large_as_promised():
+    assert len(CASES) >= 150 and {c["id"][:2] for c in CASES} == {f"L{i}" for i in range(7)}
+    assert sum(file.stat().st_size for file in HERE.rglob("*.json")) < 3e6
+
+
+# ---- what the cases cover
+
+def has(test, op="update_"):
+    return any(test({k: array(v) for k, v in c["in"].items()}) for c in CASES if c["op"].startswith(op))
+
+
+def test_corners_are_covered():
+    assert has(lambda q: len(q["M"]) == 1) and has(lambda q: len(q["beta1_mu"]) == 1) and has(lambda q: q["M"].shape[1] == 1)
+    assert has(lambda q: q["M"].shape[1] < len(q["beta1_mu"])) and has(lambda q: q["M"].shape[1] > len(q["beta1_mu"]))
+    for op in ("update_x", "update_z", "update_beta1", "update_beta0", "elbo"):
+        assert has(lambda q: np.all(q["xi1"] == 0) and np.all(q["xi0"] == 0), op)
+    for op in ("update_x", "update_z", "elbo"):
+        assert has(lambda q: np.all(q["xi1"] == 1500), op)
+    for op in ("update_beta1", "update_beta0", "update_experts", "elbo"):
+        assert has(lambda q: np.any(q["gamma"].sum(0) == 0), op)                    # an empty expert
+    for op in ("update_beta1", "update_beta0", "update_experts"):
+        assert has(lambda q: np.all(np.isin(q["gamma"], [0, 1])) and q["gamma"].shape[1] > 1, op)
+        assert has(lambda q: np.ptp(q["gamma"]) == 0 and q["gamma"].shape[1] > 1, op)
+    assert has(lambda q: np.all(q["y"] == 0) and len(q["beta1_mu"]) > 1, "update_beta1")  # inactive sticks
+    assert has(lambda q: np.any(np.abs(q["psi"]) == 1000), "stick_log_probs")
+    assert has(lambda q: q["mu"].min() > 500, "update_experts")
+    for op in ("update_x", "update_omega1", "update_z", "update_beta1", "elbo", "sweeps", "converge"):
+        assert {c["profile"]["omega1"] for c in CASES if c["op"] == op} == {"shared", "per-component"}
+    assert {c["in"]["n_sweeps"] for c in CASES if c["op"] == "sweeps"} == {1, 2, 5}
+
+
+def test_canary_is_not_symmetric():
+    q = inputs(BY_ID["L2-update_x-all_sizes_different"])
+    K, h, D = q["M"].shape
+    axes = (len(q["X"]), K, K - 1, h, h + 1, len(q["beta1_mu"]), D)
+    assert len(set(axes)) == len(axes)
+    for case in CASES:                                          # covariances are symmetric, and what could be transposed is not
+        for name, value in inputs(case).items():
+            if np.ndim(value) >= 2 and value.shape[-1] == value.shape[-2] > 1:
+                symmetric = np.array_equal(value, np.swapaxes(value, -1, -2))
+                if name in ("S", "V", "Sigma", "beta1_S", "beta0_S"):
+                    assert symmetric, case["id"]
+                elif name in ("X", "M", "psi", "log_probs", "A"):
+                    assert not symmetric or not value.any(), case["id"]
+
+
+def test_responsibilities_add_up_and_covariances_are_positive():
+    for case in CASES:
+        for name, value in inputs(case).items():
+            if name == "gamma":
+                assert np.all(value >= 0) and np.array_equal(value.sum(-1), np.ones(len(value))), case["id"]
+            if name in ("Sigma", "beta1_S", "beta0_S", "V") and value.size and case["op"] != "predict":
+                assert np.all(value.trace(axis1=-2, axis2=-1) == 0) or np.linalg.eigvalsh(value).min() > 0, case["id"]
+
+
+def test_float32_trap_has_teeth():
+    """The difference of two large sums fails in float32 where residuals pass."""
+    case = BY_ID["L2-update_experts-offset_float32"]
+    q = {k: np.asarray(v, np.float32) for k, v in inputs(case).items() if k != "y"}
+    Xt = np.concatenate([q["X"], np.ones((len(q["X"]), 1), np.float32)], 1)
+    P = np.einsum("nk,nd,ne->kde", q["gamma"], Xt, Xt) + np.eye(3, dtype=np.float32) / q["v0"]
+    M = np.einsum("nk,nki,nd->kid", q["gamma"], q["mu"], Xt) @ np.linalg.inv(P)
+    r = q["mu"] - np.einsum("kid,nd->nki", M, Xt)
+    spread = np.einsum("nkii->nki", q["Sigma"])
+    residuals = q["b0"] + (np.einsum("nk,nki->ki", q["gamma"], r**2 + spread) + (M**2).sum(-1) / q["v0"]) / 2
+    difference = q["b0"] + (np.einsum("nk,nki->ki", q["gamma"], q["mu"]**2 + spread) - np.einsum("kid,kde,kie->ki", M, P, M)) / 2
+    want, tol = array(case["out"]["b"]), case["tol"]["f32"]["b"]
+    error = lambda b: np.max(np.abs(b - want) / (tol["atol"] + tol["rtol"] * np.abs(want)))
+    assert M.dtype == np.float32 and error(residuals) < 1 < error(difference)
+
+
+# ---- where they come from
+
+def imports(file):
+    tree = ast.parse(file.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (a.name.split(".")[0] for a in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "").split(".")[0]
+
+
+def test_oracle_shares_no_code_with_the_package():
+    modules = {file.stem for file in ORACLE.glob("*.py")}
+    for file in ORACLE.glob("*.py"):
+        assert set(imports(file)) <= modules | {"mpmath"} | set(sys.stdlib_module_names), file.name
+    for file in (ROOT / "cmn_literate").rglob("*.py"):
+        assert not {"oracle", "generate", "groups", "mpmath"} & set(imports(file)), file.name
+
+
+def again(*names):
+    command = [sys.executable, str(ORACLE / "generate.py"), *names, "--check"]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+def test_quick_groups_regenerate_bit_for_bit():
+    done = again("sticks", "polya_gamma", "expectations")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_all_groups_regenerate_bit_for_bit():
+    done = again()
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_catalogue_regenerates():
+    assert generate.text(generate.ops_json()) == (HERE / "ops.json").read_text()
+    assert generate.text(generate.flags_json()) == (HERE / "flags.json").read_text()
+
+
+def test_groups_are_those_of_the_generator():
+    assert set(groups.GROUPS) == set(GROUPS)
+    for name, group in groups.GROUPS.items():
+        assert (GROUPS[name]["level"], GROUPS[name]["provenance"]["date"]) == (group.level, group.date)
+
+
+def test_check_sees_a_changed_digit(tmp_path):
+    options = ["sticks", "--out", str(tmp_path)]
+    assert generate.main(options) == 0
+    file = tmp_path / "vectors/sticks.json"
+    assert file.read_text() == (HERE / "vectors/sticks.json").read_text()
+    assert generate.main([*options, "--check"]) == 0
+    file.write_text(file.read_text().replace("0.5", "0.25", 1))
+    assert generate.main([*options, "--check"]) == 1
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_oracle_updates_raise_its_own_bound():
+    """The oracle is checked by a property that no formula of it contains: an update never lowers the bound, a wrong one does."""
+    from mpmath import mp
+    from measure import exact, real
+    with mp.workdps(30):
+        for s in (states.SMALL, states.SHARED):
+            s = {k: (exact if k == "y" else real)(v) for k, v in s.items()}
+            before = network.elbo(s)
+            for name in network.order_of("canonical", 1):
+                s = {**s, **network.UPDATES[name](s)}
+                after = network.elbo(s)
+                assert after > before
+                for other in network.UPDATES[name](s):          # and a step to either side of the best lowers it
+                    if other in ("mu", "beta1_mu", "beta0_mu", "M", "b", "a"):
+                        for factor in (mp.mpf("1.001"), mp.mpf("0.999")):
+                            assert network.elbo({**s, other: scaled(s[other], factor)}) < after
+                before = after
+
+
+def scaled(value, factor):
+    return [scaled(v, factor) for v in value] if isinstance(value, list) else value * factor
+
+
+# ---- the package
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (group["level"] == 5))
+                                  for name, group in GROUPS.items() if group["level"] < 6])
+def test_package_passes(name):
+    compare(name)
+
+
+@pytest.mark.parametrize("name", [name for name, group in GROUPS.items() if group["level"] == 6])
+def test_package_passes_integrals(name):
+    pytest.importorskip("cmn_literate.likelihood")
+    compare(name)
+
+
+def compare(name):
+    from cmn_literate.conformance import reference
+    default = {key: entry["default"] for key, entry in CATALOGUE["profile"].items()}
+    functions = reference.ops()
+    for case in GROUPS[name]["cases"]:
+        function, arguments = functions[case["op"]], inputs(case)
+        if "profile" in inspect.signature(function).parameters:
+            arguments["profile"] = {**default, **case.get("profile", {})}
+        out = function(**arguments)
+        if not isinstance(out, dict):
+            out = dict(zip(case["out"], out if isinstance(out, tuple) else (out,)))
+        for output, want in case["out"].items():
+            np.testing.assert_allclose(out[output], array(want), **case["tol"]["f64"][output], err_msg=f"{case['id']}: {output}")
