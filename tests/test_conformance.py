@@ -236,6 +236,15 @@ def test_profile_decides_what_is_asked():
     assert {r["verdict"] for r in out["results"]} == {"passed", "skipped"}
 
 
+def test_unknown_choices_and_operations_are_named():
+    out = runner.run(local(PROFILE={"gamma": ["rate", "Rate"], "colour": "red"}, pg_mean=reference.pg_mean), FEW)
+    assert out["problems"] == ["the adapter's profile has choices that ops.json does not know: gamma = 'Rate', colour = 'red'"]
+    adapter = local(pg_mean=reference.pg_mean)
+    start = adapter.start
+    adapter.start = lambda message: {**start(message), "ops": ["pg_mean", "pg_meen"]}
+    assert runner.run(adapter, FEW)["problems"] == ["the adapter declares operations that the suite does not have: pg_meen"]
+
+
 def test_python_adapter_may_fail_in_its_own_words():
     def pg_mean(b, c):
         raise NotImplementedError("later")

@@ -46,6 +46,13 @@ def default_profile():
     return {key: entry["default"] for key, entry in read("ops.json")["profile"].items()}
 
 
+def foreign_choices(profile):
+    """What a declared profile holds that ops.json does not know, in words."""
+    known = {key: entry["values"] for key, entry in read("ops.json")["profile"].items()}
+    return [f"{key} = {value!r}" for key, values in profile.items() for value in (values if isinstance(values, list) else [values])
+            if value not in known.get(key, [])]
+
+
 @lru_cache(maxsize=1)
 def flags():
     """{flag: {"bug", "eq"}} of flags.json."""

@@ -5,7 +5,7 @@ import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cmn_literate.conformance.catalogue import DTYPES, default_profile, operations, suite_info
+from cmn_literate.conformance.catalogue import DTYPES, default_profile, foreign_choices, operations, suite_info
 from cmn_literate.conformance.process import LocalAdapter, NotStarted, Trouble
 from cmn_literate.conformance.report import summarise
 from cmn_literate.conformance.values import compare
@@ -115,6 +115,9 @@ def run(adapter, cases, dtype="f64", xfails=None, flags=None, progress=None):
         check_dtype(capabilities, dtype)
         unknown = sorted(set(capabilities["ops"]) - set(operations()))
         problems = [f"the adapter declares operations that the suite does not have: {', '.join(map(str, unknown))}"] if unknown else []
+        strange = foreign_choices(capabilities["profile"])
+        if strange:
+            problems.append(f"the adapter's profile has choices that ops.json does not know: {', '.join(strange)}")
         if adapter.banner:
             problems.append(f"standard output is for answers; before its answer to start the adapter printed {adapter.banner[0]!r}")
         results, sequence = [], {}
