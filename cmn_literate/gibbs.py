@@ -19,6 +19,7 @@ import signal
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -44,8 +45,8 @@ class GibbsState(NamedTuple):
     """One value of all that is unknown.  [eq-full-joint]
 
     theta Theta; z (N,) experts 0..K-1; x1 (N,h) latent vectors;
-    omega1 (N,L-1), omega0 (N,K-1)  Polya-Gamma variables of the coins at the output
-        and at the gate, exactly 0 where a coin was not tossed
+    omega1 (N,L-1), omega0 (N,K-1)  Polya-Gamma variables of the coins at the
+        output and at the gate, exactly 0 where a coin was not tossed
     """
     theta: Theta
     z: np.ndarray
@@ -56,7 +57,7 @@ class GibbsState(NamedTuple):
 
 # book/roads/gibbs.ipynb, cell gibbs-07
 def draw_omega(choice, inputs, beta, rng):
-    """omega_j ~ PG(1, beta_j . x~) of every coin that was tossed.  [eq-gibbs-omega]
+    """omega_j ~ PG(1, beta_j . x~) of every tossed coin.  [eq-gibbs-omega]
 
     choice (N,) where the walk stopped, 0..J; inputs (N,m) unpadded, beta (J,m+1)
     -> (N,J), exactly 0 for the coins j > choice.   Needs polyagamma.
@@ -66,15 +67,22 @@ def draw_omega(choice, inputs, beta, rng):
     except ImportError as error:
         raise ImportError("Gibbs sampling draws Polya-Gamma variables with the "
                           "package polyagamma: pip install polyagamma") from error
-    psi = pad(inputs) @ beta.T
+    psi = np.clip(pad(inputs) @ beta.T, -1e12, 1e12)     # beyond, it never returns
     tossed = np.arange(len(beta)) <= choice[:, None]
     omega = np.zeros(psi.shape)
     omega[tossed] = random_polyagamma(
-        1.0, psi[tossed], method="alternate", random_state=rng, disable_checks=True)
+        1.0, psi[tossed], method="alternate", random_state=rng,
+        disable_checks=True)
     return omega
 
 
 # book/roads/gibbs.ipynb, cell gibbs-11
+@lru_cache(maxsize=64)
+def _kappa(J):
+    """kappa of every choice (J+1,J).  [eq-kappa]"""
+    return stick_counts(np.eye(J + 1))[1]
+
+
 def draw_gaussian(mu, S, rng):
     """mu + C epsilon with C C^T = S.  [eq-gibbs-beta]   mu (...,D), S (...,D,D)"""
     epsilon = rng.normal(size=mu.shape)
@@ -86,8 +94,8 @@ def draw_coefficients(choice, inputs, omega, sigma, rng):
 
     choice (N,) in 0..J, inputs (N,m) unpadded, omega (N,J), sigma > 0 -> (J,m+1)
     """
-    kappa = stick_counts(np.eye(omega.shape[1] + 1))[1][choice]
-    gram, linear = weighted_gram(inputs, omega), kappa.T @ pad(inputs)
+    gram = weighted_gram(inputs, omega)
+    linear = _kappa(omega.shape[1])[choice].T @ pad(inputs)
     mu, S, _ = coefficients_from_sums(gram, linear, sigma)
     return draw_gaussian(mu, S, rng)
 
@@ -113,12 +121,12 @@ def draw_experts(X, z, x1, reference, priors, rng):
 
 # book/roads/gibbs.ipynb, cell gibbs-19
 def label_parabola(y, beta1, omega1):
-    """Curvature Q (N,h,h) and pull p (N,h) of the label's term.  [eq-gibbs-parabola]
+    """Curvature Q (N,h,h), pull p (N,h) of the label's term.  [eq-gibbs-parabola]
 
     y (N,) in 0..L-1, beta1 (L-1,h+1), omega1 (N,L-1)
     """
     W, bias, (J, h) = beta1[:, :-1], beta1[:, -1], beta1[:, :-1].shape
-    kappa = stick_counts(np.eye(J + 1))[1][y]
+    kappa = _kappa(J)[y]
     Q = omega1 @ (W[:, :, None] * W[:, None, :]).reshape(J, h * h)
     return Q.reshape(len(y), h, h), (kappa - omega1 * bias) @ W
 
@@ -313,8 +321,8 @@ def _resume(path, identity, generators, total):
         raise ValueError("checkpoint: expected a run of this problem, seed and "
                          f"options, got another one in {path}")
     if header["done"] > total:
-        raise ValueError(f"checkpoint: expected at most {total} sweeps, the run in "
-                         f"{path} has {header['done']}: ask for more draws")
+        raise ValueError(f"checkpoint: expected at most {total} sweeps, got "
+                         f"{header['done']} in {path}: ask for more draws")
     chains = []
     for c, (rng, noise) in enumerate(zip(generators, header["noise"])):
         rng.bit_generator.state = noise
@@ -384,21 +392,21 @@ def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
     eq-gibbs-resume]
 
     X (N,d) finite, y (N,) in 0..L-1   standardise X first: the priors have a scale
-    n_chains, n_warmup, n_draws   each chain: n_warmup sweeps that are not kept, then
-                n_draws draws, one every thin sweeps
+    n_chains, n_warmup, n_draws   each chain: n_warmup sweeps that are not kept,
+                then n_draws draws, one every thin sweeps
     rng         seed or Generator; results do not depend on n_jobs (processes)
     init        "prior" or "cavi", see start_state
-    callback(done, log joint)   after every segment: sweeps of each chain, mean over
-                chains of complete_log_joint
-    checkpoint  path, written every checkpoint_every sweeps and at the end; a file of
-                the same problem, seed and options is resumed, bit for bit
+    callback(done, log joint)   after every segment: sweeps of each chain, mean
+                over chains of complete_log_joint
+    checkpoint  path, written every checkpoint_every sweeps and at the end; a file
+                of the same problem, seed and options is resumed, bit for bit
     -> PosteriorDraws; stats["occupied"] counts the experts that own rows.
     Ctrl-C returns the draws made so far, with a RuntimeWarning.  ValueError names
     a bad argument.
     """
     _check_plan(priors, init, {
-        "n_chains": n_chains, "n_warmup": n_warmup, "n_draws": n_draws, "thin": thin,
-        "n_jobs": n_jobs, "checkpoint_every": checkpoint_every})
+        "n_chains": n_chains, "n_warmup": n_warmup, "n_draws": n_draws,
+        "thin": thin, "n_jobs": n_jobs, "checkpoint_every": checkpoint_every})
     X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
     generators = _spawn(rng, n_chains)
     identity = fingerprint("gibbs", X, y, sizes, priors, n_warmup, thin, init,
