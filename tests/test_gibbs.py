@@ -1,5 +1,4 @@
 """The Gibbs sampler as a whole: what its chapter cannot afford to run, and what goes wrong around it."""
-import signal
 import warnings
 from contextlib import ExitStack
 from unittest import mock
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import digamma
-from scipy.stats import chi2
+from scipy.stats import chi2, gamma, norm
 
 from cmn_literate import gibbs as module
 from cmn_literate.diagnostics import mcse_mean
@@ -244,6 +243,36 @@ def test_sweep_reads_parameters_and_latents_only():
     assert_array_equal(a.omega1 > 0, np.arange(2) <= y[:, None])
 
 
+def test_each_regression_has_its_own_prior():
+    X, y = problem()
+    state, seen = start_state(X, y, (3, 2, 3), Priors(), np.random.default_rng(1)), []
+
+    def note(choice, inputs, omega, sigma, rng):
+        seen.append((inputs.shape[1], sigma, inputs is X))
+        return _coefficients(choice, inputs, omega, sigma, rng)
+
+    with mock.patch.object(module, "draw_coefficients", note):
+        gibbs_sweep(state, X, y, Priors(sigma0=0.5, sigma1=7.0), np.random.default_rng(2))
+    assert sorted(seen) == [(2, 0.5, True), (2, 7.0, False)]
+
+
+def test_complete_log_joint_is_the_sum_of_its_densities():
+    X, y = problem()
+    priors = Priors(v0=2.0, a0=1.5, b0=0.7, sigma0=3.0, sigma1=4.0)
+    s = start_state(X, y, (3, 2, 3), priors, np.random.default_rng(1))
+    (beta1, beta0, A, tau), total = s.theta, 0.0
+    total += norm.logpdf(beta1, 0, 4).sum() + norm.logpdf(beta0, 0, 3).sum()
+    total += norm.logpdf(A, 0, np.sqrt(2 / tau)[..., None]).sum()
+    total += (gamma.logpdf(tau, 1.5, scale=1 / 0.7) + np.log(tau)).sum()              # density of ln tau
+    for n, x in enumerate(X):
+        k, x = s.z[n], np.append(x, 1.0)
+        total += norm.logpdf(s.x1[n], A[k] @ x, tau[k] ** -0.5).sum()
+        for beta, v, c in ((beta0, x, k), (beta1, np.append(s.x1[n], 1.0), y[n])):
+            for j in range(min(c + 1, len(beta))):
+                total -= np.logaddexp(0, -beta[j] @ v if j == c else beta[j] @ v)
+    assert_allclose(module.complete_log_joint(s, X, y, priors), total, rtol=1e-12)
+
+
 # ---- running, stopping, going on
 
 PLAN = dict(n_experts=3, n_chains=2, n_warmup=20, thin=2, rng=5)
@@ -302,7 +331,7 @@ def test_interrupt_inside_a_segment_forgets_that_segment(tmp_path):
     def sweep(*args):
         calls.append(0)
         if len(calls) == 230:                       # third segment of the first chain: 2 * 100 + 30
-            signal.raise_signal(signal.SIGINT)
+            raise KeyboardInterrupt
         return gibbs_sweep(*args)
 
     path = tmp_path / "run.npz"
