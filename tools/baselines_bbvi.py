@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -55,14 +54,10 @@ def scores(state, train, test, priors):
 
 
 def climb(train, sizes, objective, priors, start=None):
-    """A fit with the means of its trace and the seconds of 1000 steps: of all, and of the fastest 200."""
+    """A fit, and the means of its trace."""
     from cmn_literate.bbvi import fit_bbvi
-    clock = [time.perf_counter()]
-    fit = fit_bbvi(*train, *sizes, priors=priors, objective=objective, n_steps=STEPS, rng=SEED, start=start,
-                   callback=lambda done, value: clock.append(time.perf_counter()) if done % 200 == 0 else None)
-    laps = [after - before for before, after in zip(clock, clock[1:])]
-    return fit, {"n_steps": fit.n_steps, "converged": fit.converged, "seconds": round(clock[-1] - clock[0], 1),
-                 "ms_per_step_fastest": round(5 * min(laps), 2),
+    fit = fit_bbvi(*train, *sizes, priors=priors, objective=objective, n_steps=STEPS, rng=SEED, start=start)
+    return fit, {"n_steps": fit.n_steps, "converged": fit.converged,
                  "trace": [round(float(m), 2) for m in fit.elbo.reshape(POINTS, -1).mean(1)]}
 
 
@@ -76,11 +71,11 @@ def rows_of(task):
     train, test, sizes = problem(name)
     row = lambda method, state, **more: {"data": name, "seed": SEED, "rows": len(train[1]), "n_experts": sizes[0], "method": method,
                                          **scores(state, train, test, priors), **more}
-    started, state = time.perf_counter(), None
+    state = None
     if method in ("cavi", "bbvi elbo from cavi"):
         state = cavi.fit(*train, *sizes, priors=priors, rng=SEED, max_sweeps=SWEEPS, tol=-np.inf).state(*train)
     if method == "cavi":
-        return [row(method, state, n_steps=SWEEPS, seconds=round(time.perf_counter() - started, 1))]
+        return [row(method, state, n_steps=SWEEPS)]
     fit, run = climb(train, sizes, fit_objective(method), priors, state)
     rows = [row(method, fit.state, **run)]
     if method == "bbvi augmented":
@@ -101,7 +96,7 @@ def make(rows):
     from cmn_literate import __version__
     from cmn_literate.datasets import FILES
     return {"what": "black-box variational inference at the paper's setting (8 particles, AdaBelief 0.005) beside coordinate ascent; "
-                    "trace: means of 200 steps of the noisy objective, nats; seconds on a shared machine",
+                    "trace: means of 200 steps of the noisy objective, nats",
             "command": "python tools/baselines_bbvi.py", "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "versions": {"cmn_literate": __version__, "python": platform.python_version(),
                          **{package: version(package) for package in ("numpy", "scipy", "scikit-learn")}},
@@ -110,7 +105,7 @@ def make(rows):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=1, help="processes; the record does not depend on it, but for the seconds")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; the record does not depend on it")
     jobs = parser.parse_args(argv).jobs
     rows, file = [], ROOT / "results" / "baselines_bbvi.json"
     with ProcessPoolExecutor(jobs) as pool:
