@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from . import store
-from .grid import DATASETS, SETTINGS, TABLE_ROWS, Cell, plan
-from .report import estimate, progress_table, score_table, value
+from cmn_literate.experiments import store
+from cmn_literate.experiments.grid import DATASETS, SETTINGS, TABLE_ROWS, Cell, plan
+from cmn_literate.experiments.report import estimate, progress_table, score_table, value
 
 FOLDER = "results/cells"
 
@@ -37,7 +37,7 @@ def chosen(args):
 
 
 def run(args):
-    from .run import run_many
+    from cmn_literate.experiments.run import run_many
 
     records = store.read(args.folder)
     cells = chosen(args)
@@ -93,7 +93,7 @@ def compare(stored, again):
 
 
 def check(args):
-    from .run import run_cell
+    from cmn_literate.experiments.run import run_cell
 
     records = store.read(args.folder)
     small = [cell for cell, record in records.items() if record["cpu_seconds"] <= args.limit]

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from .grid import DATASETS, SETTINGS, options_of, plan
+from cmn_literate.experiments.grid import DATASETS, SETTINGS, options_of, plan
 
 METRICS = ("accuracy", "lpd", "ece", "brier", "train_lpd", "waic", "steps", "steps_decay", "steps_within_1_nat", "seconds",
            "seconds_per_step")

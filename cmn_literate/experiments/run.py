@@ -3,7 +3,6 @@
 import datetime
 import multiprocessing
 import platform
-import resource
 import signal
 import sys
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .grid import SETTINGS, options_of
+from cmn_literate.experiments.grid import SETTINGS, options_of
 
 TRACE_POINTS = 200
 
@@ -46,6 +45,15 @@ def versions():
         except PackageNotFoundError:
             found[package] = None
     return found
+
+
+def peak_mb():
+    """Largest resident memory of this process so far, in MB; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2), 1)
 
 
 def run_cell(cell, data_home=None, overrides=None, models=None):
@@ -96,7 +104,7 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
         "steps": int(model.n_sweeps_), "converged": bool(model.converged_),
         "steps_decay": None if np.isnan(decay_steps(trace)) else round(decay_steps(trace), 3), "steps_within_1_nat": steps_within(trace, 1.0),
         "seconds": round(seconds, 4), "cpu_seconds": round(cpu, 4), "seconds_per_step": float(f"{seconds / model.n_sweeps_:.4g}"),
-        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "peak_mb": peak_mb(),
         "versions": versions(), "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "command": f"python -m cmn_literate experiments run --only {cell.key}",
     }

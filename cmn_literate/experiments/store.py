@@ -28,7 +28,7 @@ def append(folder, record):
 
 def record_cell(record):
     """The cell that a record is of."""
-    from .grid import Cell
+    from cmn_literate.experiments.grid import Cell
 
     return Cell(*(record["cell"][name] for name in Cell._fields))
 
