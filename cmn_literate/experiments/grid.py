@@ -31,7 +31,7 @@ SETTINGS = {
     "cavi": Setting("cavi", {}),
     "mle-network": Setting("mle", {"objective": "network", "n_steps": 20_000}),
     "mle-exact": Setting("mle", {"objective": "exact", "n_steps": 20_000}),
-    "bbvi": Setting("bbvi", {"n_steps": 20_000}),
+    "bbvi": Setting("bbvi", {"n_steps": 10_000}),
     "gibbs": Setting("gibbs", {"n_chains": 4, "n_warmup": 500, "n_draws": 500, "init": "cavi"}),
     "nuts": Setting("nuts", {"n_chains": 2, "n_warmup": 200, "n_draws": 50}),
 }
