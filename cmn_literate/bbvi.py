@@ -21,7 +21,7 @@ import autograd.numpy as np
 import numpy as onp
 from scipy.special import digamma, gammaln, polygamma
 
-from cmn_literate.cavi import init_state
+from cmn_literate.cavi import _check_problem, init_state
 from cmn_literate.experts import lower_triangle, outer_features, pack_quadratic
 from cmn_literate.expfam import gamma_kl, second_moment
 from cmn_literate.gate import gate_tilt
@@ -29,7 +29,7 @@ from cmn_literate.latents import (
     Parameters, State, make_rows, output_logits, parameters_of, responsibilities)
 from cmn_literate.optimizers import maximize
 from cmn_literate.polya_gamma import tilt_moments
-from cmn_literate.simulate import Priors, Theta, check_count, check_X, check_y
+from cmn_literate.simulate import Priors, Theta, check_count
 
 
 # book/roads/bbvi.ipynb, cell bbvi-05
@@ -607,22 +607,6 @@ def _settled(trace, allowed):
 
 
 # book/roads/bbvi.ipynb, cell bbvi-61
-def _check_model(X, y, n_experts, latent_dim, n_classes):
-    """Arguments that describe the model, checked.   -> X, y, (K, h, L, d)"""
-    X = check_X(X)
-    if len(X) < 1:
-        raise ValueError("X: expected at least one row, got none")
-    L = None if n_classes is None else check_count(n_classes, "n_classes", 2)
-    y = check_y(y, len(X), L)
-    L = int(y.max()) + 1 if L is None else L
-    if L < 2:
-        raise ValueError("y: expected at least two classes, got one "
-                         "(give n_classes to fit a model with unseen classes)")
-    h = L - 1 if latent_dim is None else check_count(latent_dim, "latent_dim")
-    return X, y, (check_count(n_experts, "n_experts"), h, L, X.shape[1])
-
-
-# book/roads/bbvi.ipynb, cell bbvi-62
 def _check_run(priors, objective, n_particles, rng, tol):
     """Arguments that say how to run, checked.   -> Generator"""
     if not isinstance(priors, Priors):
@@ -639,7 +623,7 @@ def _check_run(priors, objective, n_particles, rng, tol):
     return onp.random.default_rng(rng)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-63
+# book/roads/bbvi.ipynb, cell bbvi-62
 def _start_vector(state, shapes, n_rows):
     """The free numbers to start from, their sizes checked.  [eq-bb-free]"""
     if not isinstance(state, State):
@@ -652,7 +636,7 @@ def _start_vector(state, shapes, n_rows):
     return pack_free(free)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-64
+# book/roads/bbvi.ipynb, cell bbvi-63
 def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
              priors=Priors(),  # noqa: B008  Priors are frozen
              objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
@@ -671,7 +655,8 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
     -> BBVIFit.  Ctrl-C ends it after the last whole step, with a RuntimeWarning.
     ValueError names a bad argument.
     """
-    X, y, shapes = _check_model(X, y, n_experts, latent_dim, n_classes)
+    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
+    shapes = (*sizes, X.shape[1])
     rng, N = _check_run(priors, objective, n_particles, rng, tol), len(X)
     if start is None:
         start = init_state(X, y, *shapes[:3], priors, rng, init)
@@ -693,7 +678,7 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
                    run.reason, objective, shapes[2], priors)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-66
+# book/roads/bbvi.ipynb, cell bbvi-65
 def augmentation_gap(state, X, y, n_draws=400, rng=0):
     """How far the un-augmented bound lies above the augmented one with its best
     tilts, at this q.  [eq-bb-gap]

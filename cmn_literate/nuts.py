@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.cavi import fit
+from cmn_literate.cavi import _check_problem, fit
 from cmn_literate.datasets import read_arrays, write_arrays
 from cmn_literate.diagnostics import PosteriorDraws
 from cmn_literate.hmc import draw_momentum, hamiltonian, leapfrog
@@ -35,8 +35,7 @@ from cmn_literate.likelihood import (
     Shapes, explicit_value_and_grad, from_white, latent_nodes,
     marginal_value_and_grad, pack, to_white, unpack)
 from cmn_literate.predict import sample_parameters
-from cmn_literate.simulate import (
-    Priors, Theta, check_count, check_X, check_y, sample_theta)
+from cmn_literate.simulate import Priors, Theta, check_count, sample_theta
 
 
 # book/roads/nuts.ipynb, cell nuts-08
@@ -625,19 +624,10 @@ def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
 # book/roads/nuts.ipynb, cell nuts-76
 def _check_network(X, y, n_experts, latent_dim, n_classes, priors):
     """Data and sizes, checked.   -> X, y, Shapes"""
-    X = check_X(X)
-    if len(X) < 1:
-        raise ValueError("X: expected at least one row, got none")
-    L = None if n_classes is None else check_count(n_classes, "n_classes", 2)
-    y = check_y(y, len(X), L)
-    L = int(y.max()) + 1 if L is None else L
-    if L < 2:
-        raise ValueError("y: expected at least two classes, got one (give "
-                         "n_classes for a network with unseen classes)")
+    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
     if not isinstance(priors, Priors):
         raise ValueError(f"priors: expected Priors, got {priors!r}")
-    h = L - 1 if latent_dim is None else check_count(latent_dim, "latent_dim")
-    return X, y, Shapes(check_count(n_experts, "n_experts"), h, L, X.shape[1])
+    return X, y, Shapes(*sizes, X.shape[1])
 
 
 # book/roads/nuts.ipynb, cell nuts-77
