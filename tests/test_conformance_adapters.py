@@ -111,7 +111,7 @@ def test_scipy():
     passed, failed = split(found)
     lost = {i for i in failed if found[i]["op"] == "log_sigmoid_normal"}
     assert lost and all("ExtremeLogit" in f for f in flags_of(found, lost).values()) and len(passed) >= 20
-    assert all(o["ratio"] < 2 for i in failed - lost for o in found[i]["outputs"])          # an eigenvalue more or less
+    assert failed == lost                               # its entropies take determinants from eigenvalues
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -126,7 +126,7 @@ def test_numpyro_sticks():
     assert {f"L0-stick_log_probs-{name}" for name in ("one_stick", "three_sticks", "zero_logits", "many_sticks")} <= passed
     lost = {i for i in failed if "ExtremeLogit" in found[i]["flags"]}
     assert {f"L0-stick_log_probs-{name}" for name in ("plus_1000", "minus_1000", "mixed_1000", "infinite", "moderate_tails")} <= lost
-    assert failed - lost <= {"L0-stick_logits-uniform"}
+    assert failed == lost
 
 
 @pytest.mark.filterwarnings("ignore")

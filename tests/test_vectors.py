@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import itertools
 import json
 import math
 import subprocess
@@ -267,6 +268,30 @@ def test_oracle_updates_raise_its_own_bound():
 
 def scaled(value, factor):
     return [scaled(v, factor) for v in value] if isinstance(value, list) else value * factor
+
+
+def test_terms_that_cancel_may_come_in_any_order():
+    """Where the answer is 0 the tolerance is that of the terms: any order of them passes, and it is far below any of them."""
+    q = {name: inputs(BY_ID[f"L1-{name}"]) for name in ("gamma_kl-equal", "gaussian_kl-equal")}
+    a, b = (np.array(q["gamma_kl-equal"][name]) for name in "ab")
+    S, sigma = (q["gaussian_kl-equal"][name] for name in ("S", "sigma"))
+    log_gamma, m = np.array([math.lgamma(v) for v in a]), len(S)
+    terms = {"gamma_kl-equal": [-log_gamma, log_gamma, a * np.log(b), -a * np.log(b)],
+             "gaussian_kl-equal": [np.trace(S) / sigma**2 / 2, -m / 2, m * np.log(sigma), *-np.log(np.linalg.eigvalsh(S)) / 2]}
+    for name, parts in terms.items():
+        atol = BY_ID[f"L1-{name}"]["tol"]["f64"]["value"]["atol"]
+        assert 1e-15 < atol < 1e-12
+        for order in itertools.permutations(parts):
+            assert np.all(np.abs(sum(order)) <= atol), name
+
+
+def test_sizes_add_where_values_cancel():
+    from mpmath import mpf
+    from sized import Sized, size_of
+    x, y = Sized(mpf(3)), Sized(mpf(-3))
+    assert x + y == 0 and size_of(x + y) == size_of(1 + x - 2) == 6
+    assert size_of((x + y) * 2 / -4) == 3 and size_of(-(x - 1) ** 2) == 16 and size_of(6 / (x - 1)) == 3
+    assert size_of(network.log(x)) == abs(network.log(3)) and type(network.log(mpf(3))) is mpf
 
 
 # ---- the package

@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import groups
 import integrals
 from catalogue import OPS, flags_json, link, ops_json
-from measure import BITS, DIGITS, LOOSEST_F32, encode, exact, fits, flat, real, rounding, sensitivity, shape_of, tolerance, two_digits
+from measure import (BITS, DIGITS, LOOSEST_F32, SAFETY, SPECTRAL, encode, exact, fits, flat, real, rounding, sensitivity, shape_of, sizes,
+                     tolerance, two_digits)
 from mpmath import mp
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,10 +85,12 @@ def build(group, case):
         if op in integrals.SHORTCUTS:
             tol, kappa = group.tolerances_of_integral(op, case, arguments, outs)
         elif not tol:
-            changes = sensitivity(function, arguments, outs, case["id"])
+            changes, safety = sensitivity(function, arguments, outs, case["id"]), SAFETY * SPECTRAL.get(op, 1)
+            terms = sizes(function, arguments, outs) if level in (0, 1, 3) else {}      # sums; in the others equations are solved
             for dtype in BITS:
                 errors = rounding(function, arguments, outs, BITS[dtype])
-                found = {name: tolerance(flat(outs[name]), changes[name], errors[name], dtype) for name in outs}
+                found = {name: tolerance(flat(outs[name]), changes[name], errors[name], dtype, terms.get(name), safety)
+                         for name in outs}
                 tol[dtype] = {name: (r, a) for name, (r, a, _) in found.items()}
                 if dtype == "f64":
                     kappa = {name: k for name, (_, _, k) in found.items()}
@@ -96,7 +99,7 @@ def build(group, case):
         assert fits(asked, "f64"), case["id"]
         f64_only = (case.get("f64_only", False) or not fits(asked, "f32") or any(abs(x) > 1e38 for x in numbers if mp.isfinite(x))
                     or any(r > LOOSEST_F32 for r, _ in tol["f32"].values()))
-        sizes = dimensions({**given, **wanted}, {**arguments, **outs})
+        letters = dimensions({**given, **wanted}, {**arguments, **outs})
         profile = profile_of(op, case, arguments)
         if profile.get("omega1") == "shared" and "eq" not in case and op == "update_omega1":
             label = "eq-output-tilt-shared"
@@ -104,8 +107,8 @@ def build(group, case):
         out = {"id": f"L{level}-{op}-{case['id']}", "op": op, "eq": {"label": label, "link": link(label)}, "note": case["note"]}
         if profile:
             out["profile"] = profile
-        out["in"] = {name: encode(value, resolve(given[name][0], sizes, value)) for name, value in arguments.items()}
-        out["out"] = {name: encode(value, resolve(wanted[name][0], sizes, value)) for name, value in outs.items()}
+        out["in"] = {name: encode(value, resolve(given[name][0], letters, value)) for name, value in arguments.items()}
+        out["out"] = {name: encode(value, resolve(wanted[name][0], letters, value)) for name, value in outs.items()}
         out["tol"] = {dtype: {name: {"rtol": two_digits(r), "atol": two_digits(a)} for name, (r, a) in table.items()}
                       for dtype, table in tol.items() if not (f64_only and dtype == "f32")}
         out["kappa"] = {name: two_digits(k) for name, k in kappa.items()}

@@ -39,7 +39,8 @@ def stick_counts(weights, sticks="K-1"):
 def stick_logits(log_probs):
     out = []
     for row in log_probs:
-        psi = []
+        psi, total = [], log_sum(row)
+        row = [v - total for v in row]
         for j in range(len(row) - 1):
             later = log_sum(row[j + 1:])
             psi.append(mpf(0) if row[j] == later == -INF else row[j] - later)

@@ -1,8 +1,8 @@
 """Linear algebra in loops over nested lists of mpmath numbers: no library, no order of axes to get wrong."""
 
-from mpmath import mp, mpf
+from mpmath import mpf
 
-from special import log
+from special import log, sqrt
 
 
 def zeros(*shape):
@@ -40,7 +40,7 @@ def cholesky(P):
             rest = P[i][j]
             for k in range(j):
                 rest -= C[i][k] * C[j][k]
-            C[i][j] = mp.sqrt(rest) if i == j else rest / C[j][j]
+            C[i][j] = sqrt(rest) if i == j else rest / C[j][j]
     return C
 
 

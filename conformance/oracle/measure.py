@@ -4,12 +4,15 @@ import random
 
 from mpmath import mp, mpf
 
+from sized import Sized, size_of
+
 DIGITS = 50
 BITS = {"f64": 53, "f32": 24}
 TINY = {"f64": mpf(2) ** -1022, "f32": mpf(2) ** -126}      # below this a number may be flushed to 0
 HUGE = {"f64": mpf(2) ** 1023, "f32": mpf(2) ** 127}
 TRIALS = 6
 SAFETY = 32                                                 # c in rtol = c * eps * kappa
+SPECTRAL = {"gaussian_entropy": 4, "gaussian_kl": 4, "mng_kl": 4}   # c grows so much: determinants from eigenvalues
 LOOSEST_F32 = 0.01                                          # a float32 tolerance beyond this tests nothing
 SYMMETRIC = {"S", "V", "Sigma", "beta1_S", "beta0_S"}
 
@@ -68,17 +71,23 @@ def rounding(function, ins, outs, bits):
     return {name: [difference(x, y) for x, y in zip(flat(low[name]), flat(outs[name]), strict=True)] for name in outs}
 
 
+def sizes(function, ins, outs):
+    """For each output, entry by entry: the sum of the absolute terms that the loops add up to it."""
+    sized = function(**{k: each(v, lambda x: x if isinstance(x, int) else Sized(x)) for k, v in ins.items()})
+    return {name: [size_of(x) for x in flat(sized[name])] for name in outs}
+
+
 def two_digits(x):
     """A little more than x, in two digits."""
     return float(f"{float(x * mpf('1.05')):.1e}")
 
 
-def tolerance(values, changes, errors, dtype):
+def tolerance(values, changes, errors, dtype, terms=None, safety=SAFETY):
     """(rtol, atol, kappa) of one output.
 
     rtol = c * eps * (1 + kappa); kappa entry by entry where that is moderate, otherwise relative to the largest entry of
     the array (then with atol = rtol * largest).  Never less than four times the error of the plain loops in arithmetic
-    of the dtype.
+    of the dtype.  Where terms cancel to 0, atol is at least c * eps * the sum of their absolute values.
     """
     eps, tiny = mpf(2) ** -BITS[dtype], TINY[dtype]
     table = [(abs(v), c, e) for v, c, e in zip(values, changes, errors) if mp.isfinite(v)]
@@ -88,9 +97,10 @@ def tolerance(values, changes, errors, dtype):
     by_array = max((c for _, c, _ in seen), default=mpf(0)) / top if top else mpf(0)
     entrywise = by_entry <= max(300, 10 * by_array)
     kappa = by_entry if entrywise else by_array
-    rtol = SAFETY * eps * (1 + kappa)
+    rtol = safety * eps * (1 + kappa)
     atol = mpf(0) if entrywise else rtol * top
     floor = 2 * tiny if any(v < 1e8 * tiny for v, _, _ in table) else mpf(0)
+    floor = max([floor, *(safety * eps * size for v, size in zip(values, terms or (), strict=False) if v == 0)])
     room = max((e / (atol + floor + rtol * v) if atol + floor + rtol * v else mpf("inf") for v, _, e in table if e), default=mpf(0))
     if mp.isinf(room):
         raise ArithmeticError("an exact zero that the loops miss, insensitive to the inputs")

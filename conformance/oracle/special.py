@@ -4,6 +4,8 @@ from functools import partial, wraps
 
 from mpmath import mp, mpf
 
+from sized import Sized, plain
+
 INF = mpf("inf")
 
 
@@ -11,10 +13,11 @@ def rounded(function, cancels=0):
     """The function with 30 further bits inside, and `cancels` more for each binary place of an argument below 1."""
     @wraps(function)
     def wrapped(*arguments):
-        small = max([0] + [-mp.mag(x) for x in arguments if x and mp.isfinite(x)]) if cancels else 0
+        bare = [plain(x) for x in arguments]
+        small = max([0] + [-mp.mag(x) for x in bare if x and mp.isfinite(x)]) if cancels else 0
         with mp.workprec(mp.prec + 30 + cancels * small):
-            value = function(*arguments)
-        return +value
+            value = function(*bare)
+        return Sized(+value) if any(isinstance(x, Sized) for x in arguments) else +value
     return wrapped
 
 
@@ -71,6 +74,11 @@ def log_gamma(a):
 @rounded
 def log(x):
     return -INF if x == 0 else mp.log(x)
+
+
+@rounded
+def sqrt(x):
+    return mp.sqrt(x)
 
 
 def log_sum(values):
