@@ -386,10 +386,28 @@ def test_wrong_requests_are_refused(half, capsys):
     assert main(["explain", "pg_mean"]) == 2 and "L0-pg_mean" in capsys.readouterr().err
     assert main(["run", "--adapter", half, "--level", "3", "--quiet"]) == 2                  # nothing was asked
     for wrong in (["run"], ["run", "--adapter", half, "--level", "9"], ["run", "--adapter", half, "--timeout", "0"], ["fly"],
-                  ["run", "--adapter", half, "--command", "x"]):
+                  ["run", "--adapter", half, "--command", "x"], ["run", "--adapter", half, "--max-restarts", "-1"]):
         with pytest.raises(SystemExit) as stop:
             main(wrong)
         assert stop.value.code == 2
+
+
+def test_refusals_are_one_line(half, tmp_path, capsys):
+    (tmp_path / "ends.py").write_text("raise SystemExit(3)")
+    (tmp_path / "folder").mkdir()
+    for arguments, words in ((["run", "--command", ""], "command is empty"), (["run", "--command", "julia 'x"], "No closing quotation"),
+                             (["run", "--adapter", ""], "package.module"), (["run", "--command", "cat"], "sends back"),
+                             (["run", "--adapter", "no.such", "--in-process"], "cannot load no.such"),
+                             (["run", "--adapter", half + ":other", "--in-process"], "no attribute 'other'"),
+                             (["run", "--adapter", str(tmp_path / "ends.py"), "--in-process"], "SystemExit: 3"),
+                             (["run", "--adapter", half, "--level", "3"], "nothing was asked"),
+                             (["run", "--adapter", half, "--html", str(tmp_path / "folder")], "folder: Is a directory"),
+                             (["run", "--adapter", half, "--report", f"{half}/r.json"], "half.py"),
+                             (["explain", "L0-pg_mean-moderate", "--command", ""], "command is empty"),
+                             (["badge", str(tmp_path / "none.json"), str(tmp_path / "folder")], "none.json")):
+        assert main(arguments) == 2, arguments
+        said = capsys.readouterr().err
+        assert words in said and said.count("\n") == 1, said
 
 
 def test_list_and_explain(half, capsys):
@@ -481,8 +499,11 @@ def test_plugin_leaves_other_runs_alone():
 
 # ---- the kit is tested by bugs
 
+SAMPLE = MUTANTS[::3]                                    # 'make test' plants these, 'make test-full' all
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.id.replace(" ", "_"))
+@pytest.mark.parametrize("mutant", [pytest.param(m, id=m.id.replace(" ", "_"), marks=[pytest.mark.slow] * (m not in SAMPLE)) for m in MUTANTS])
 def test_bug_is_found_where_it_is(mutant):
     first, flags, _ = conformance_mutants.examine(mutant)
     assert first == mutant.level, f"meant to fail first at L{mutant.level}"
@@ -493,3 +514,4 @@ def test_bugs_are_many_and_told_apart():
     assert len(MUTANTS) >= 40 and len({m.id for m in MUTANTS}) == len(MUTANTS)
     assert len({m.flag for m in MUTANTS}) >= 20 and {m.level for m in MUTANTS} == set(range(7))
     assert {m.flag for m in MUTANTS} <= set(catalogue.flags())
+    assert len(SAMPLE) >= 40 and {m.level for m in SAMPLE} == set(range(7)) and len({m.flag for m in SAMPLE}) >= 18

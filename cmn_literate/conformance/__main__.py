@@ -20,6 +20,13 @@ def positive(text):
     return value
 
 
+def whole(text):
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected a number >= 0, got {text}")
+    return value
+
+
 def levels(text):
     try:
         return catalogue.parse_levels(text)
@@ -56,7 +63,7 @@ def parser():
     q.add_argument("--html", metavar="OUT.html")
     q.add_argument("--book", metavar="URL", help="where the built book is, for the links of --html (also CMN_BOOK)")
     q.add_argument("--badge", metavar="OUT.svg")
-    q.add_argument("--max-restarts", type=int, default=20, metavar="N", help="give up after so many crashes and hangs (20)")
+    q.add_argument("--max-restarts", type=whole, default=20, metavar="N", help="give up after so many crashes and hangs (20)")
     q.add_argument("--quiet", action="store_true", help="the last line only")
     q = sub.add_parser("list", help="list the cases")
     which(q)
@@ -82,8 +89,22 @@ def selected(args):
     return found
 
 
+def writable(*paths):
+    """Refuse a file that cannot be written before anything is run, not after."""
+    for path in filter(None, paths):
+        there = Path(path).exists()
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).open("a").close()
+        except OSError as error:
+            raise BadRequest(f"{path}: {error.strerror or error}") from None
+        if not there:
+            Path(path).unlink()
+
+
 def command_run(args):
     cases = selected(args)
+    writable(args.report, args.junit, args.html, args.badge)
     if args.book:
         os.environ["CMN_BOOK"] = args.book
     known = [c.id for c in catalogue.cases()]
@@ -106,6 +127,9 @@ def command_run(args):
                           (args.html, lambda: report.page(out, catalogue.flags())), (args.badge, lambda: report.badge(out))):
         if path:
             report.write(path, content())
+    if not out["questions"]:
+        print("run: nothing was asked: the adapter has none of these operations, or not in the profile and dtype of these cases; "
+              "an operation is named as in list", file=sys.stderr)
     return exit_code(out)
 
 
@@ -152,7 +176,7 @@ def command_explain(args):
     show_values("expected", c.out, op["out"])
     for dtype, table in c.tolerance.items():
         print(f"tolerance {dtype}: " + ", ".join(f"{name} {rtol:g} x |expected| + {atol:g}" for name, (rtol, atol) in table.items()))
-    if not (args.adapter or args.command):
+    if args.adapter is None and args.command is None:
         return 0
     adapter = open_adapter(args.adapter, args.command, args.in_process, timeout=args.timeout, start_timeout=args.start_timeout)
     capabilities = adapter.start(greeting(args.dtype))
@@ -182,6 +206,7 @@ def command_badge(args):
     except (ValueError, KeyError, TypeError):
         raise BadRequest(f"{args.report}: expected a report that run --report wrote") from None
     if args.svg:
+        writable(args.svg)
         report.write(args.svg, svg)
     else:
         print(svg, end="")

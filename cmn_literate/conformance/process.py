@@ -31,6 +31,8 @@ class NotStarted(Exception):
 
 def check_start(reply):
     """The capabilities, or NotStarted."""
+    if "cmd" in reply:
+        raise NotStarted("the adapter sends back what it is sent, and answers nothing")
     wrong = [key for key, kind in (("ops", list), ("dtypes", list), ("profile", dict), ("name", str))
              if not isinstance(reply.get(key, kind()), kind)]
     if reply.get("protocol") != PROTOCOL:
@@ -75,7 +77,12 @@ class ProcessAdapter:
     """Asks a command.  ask() returns an answer or raises Trouble; after a crash or a hang the next ask() starts it again."""
 
     def __init__(self, command, timeout=30.0, start_timeout=120.0, max_restarts=20):
-        self.command = shlex.split(command) if isinstance(command, str) else list(command)
+        try:
+            self.command = shlex.split(command) if isinstance(command, str) else list(command)
+        except ValueError as error:
+            raise NotStarted(f"cannot read the command {command}: {error}") from None
+        if not self.command:
+            raise NotStarted("the command is empty")
         self.timeout, self.start_timeout, self.max_restarts = timeout, start_timeout, max_restarts
         self.process, self.hello, self.seq = None, None, 0
         self.asked = self.answered = self.restarts = 0
@@ -274,10 +281,15 @@ def python_command(spec):
 
 def open_adapter(adapter=None, command=None, in_process=False, **limits):
     """LocalAdapter or ProcessAdapter of what the user named: "package.module[:object]", an object, or a command."""
-    if command:
+    if command is not None:
         return ProcessAdapter(command, **limits)
     if not isinstance(adapter, str):
         return LocalAdapter(adapter)
+    if not adapter.partition(":")[0]:
+        raise NotStarted(f"expected package.module[:object] or file.py[:object], got {adapter!r}")
     if in_process:
-        return LocalAdapter(load(adapter))
+        try:
+            return LocalAdapter(load(adapter))
+        except (Exception, SystemExit) as error:
+            raise NotStarted(f"cannot load {adapter}: {type(error).__name__}: {error}") from None
     return ProcessAdapter(python_command(adapter), **limits)
