@@ -483,7 +483,8 @@ def test_plugin_marks_what_float32_cannot_pass(plugged, pytester):
 
 def test_plugin_refuses_in_one_line(plugged, half):
     for arguments, words in ((["--cmn-adapter", "no_such"], "no_such"), (["--cmn-adapter", half, "--cmn-level", "8"], "levels 0 to 6"),
-                             (["--cmn-adapter", half, "--cmn-command", "x"], "not both"), (["--cmn-adapter", half, "--cmn-dtype", "f32"], "f32"),
+                             (["--cmn-adapter", half, "--cmn-command", "x"], "not both"),
+                             (["--cmn-command", ""], "command is empty"), (["--cmn-adapter", half, "--cmn-level", "3"], "none of the operations"), (["--cmn-adapter", half, "--cmn-dtype", "f32"], "f32"),
                              (["--cmn-adapter", half, "--cmn-timeout", "-1"], "number > 0")):
         done = plugged(*arguments)
         said = done.stderr.str() + done.stdout.str()

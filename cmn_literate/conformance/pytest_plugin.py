@@ -16,7 +16,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    if config.getoption("cmn_adapter", None) or config.getoption("cmn_command", None):
+    if config.getoption("cmn_adapter", None) is not None or config.getoption("cmn_command", None) is not None:
         config.pluginmanager.register(make_plugin(config), "cmn-conformance-run")
 
 
@@ -78,7 +78,7 @@ def make_plugin(config):
         results, sequence, xfails, adapter = (), {}, {}, None
 
         def prepare(self):
-            if option("adapter") and option("command"):
+            if option("adapter") is not None and option("command") is not None:
                 raise runner.BadRequest("give --cmn-adapter or --cmn-command, not both")
             if not option("timeout") > 0:
                 raise runner.BadRequest("--cmn-timeout: expected a number > 0")
@@ -99,7 +99,12 @@ def make_plugin(config):
             except (runner.BadRequest, NotStarted, ValueError) as error:
                 raise pytest.UsageError(str(error)) from None
             suite = Suite.from_parent(session, name="cmn-conformance", nodeid="cmn-conformance", run=self)
-            items.extend(suite.collect())
+            asked = list(suite.collect())
+            if not asked:
+                self.adapter.stop()
+                raise pytest.UsageError("the adapter has none of the operations of these cases; an operation is named as in "
+                                        "python -m cmn_literate.conformance list")
+            items.extend(asked)
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_sessionfinish(self, session):
