@@ -143,7 +143,9 @@ def iris(name, changes, n_warmup, n_draws, thin, init="prior"):
     row = {"sampler": name, "init": init, "chains": 4, "n_warmup": n_warmup, "n_draws": n_draws, "thin": thin,
            "seconds": round(seconds, 1), "accuracy": round(float((mean.argmax(1) == y_test).mean()), 4),
            "lpd": round(float(np.log(mean[np.arange(50), y_test]).mean()), 4),
-           "occupied": round(float(draws.stats["occupied"].mean()), 2)}
+           "occupied": round(float(draws.stats["occupied"].mean()), 2),
+           "occupied_by_chain": np.round(draws.stats["occupied"].mean(1), 2).tolist(),
+           "occupied_rhat": round(float(split_rhat(draws.stats["occupied"].astype(float))), 3)}
     for what, value in (("log_joint", draws.log_joint), ("train_log_likelihood", fit), ("predictive", true)):
         bulk, tail, rhat = ess_bulk(value), ess_tail(value), split_rhat(value)
         row[what] = {"mean": round(float(value.mean()), 3), "rhat": round(float(np.max(rhat)), 3),
