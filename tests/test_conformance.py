@@ -500,6 +500,15 @@ def test_plugin_leaves_other_runs_alone():
 
 # ---- the kit is tested by bugs
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["tanh(xi) for tanh(xi/2)", "0/0 at tilt 0", "kappa = y", "log of the sigmoid", "previous stick for the running product",
+                                  "0 ln 0", "q(z) without the entropy of x1", "entropy of x1 by rows", "sigma0 for sigma1"])
+def test_likeliest_bug_is_named_first(name):
+    """No rule can tell all bugs apart by which cases fail; these it must, and a special case among many must not lead."""
+    mutant = next(m for m in MUTANTS if m.id == name)
+    assert conformance_mutants.examine(mutant)[2] == 1
+
+
 SAMPLE = MUTANTS[::3]                                    # 'make test' plants these, 'make test-full' all
 
 

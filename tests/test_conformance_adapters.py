@@ -28,9 +28,17 @@ def environment(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 
+ABSENT = {"node": "Node.js is not installed (neither node nor nodejs is a command): the adapter in JavaScript is not run",
+          "jax": "JAX is not installed", "torch": "no Python here can import PyTorch: its adapter is not run",
+          "numpyro": "NumPyro is not installed: its sticks are not tested", "polyagamma": "polyagamma is not installed: its density is not tested",
+          "sklearn": "scikit-learn is not installed: its Bayesian ridge regression is not tested"}
+
+
 def need(name, found):
+    """Skip with a reason; fail where the environment says that it is there."""
     if not found:
-        (pytest.fail if name in os.environ.get("CMN_REQUIRE", "").split(",") else pytest.skip)(f"no {name} here")
+        required = name in os.environ.get("CMN_REQUIRE", "").split(",")
+        (pytest.fail if required else pytest.skip)(ABSENT[name] + ("" if required else f"; CMN_REQUIRE={name} makes this a failure"))
 
 
 def module(name):

@@ -305,7 +305,6 @@ def test_package_passes(name):
 
 @pytest.mark.parametrize("name", [name for name, group in GROUPS.items() if group["level"] == 6])
 def test_package_passes_integrals(name):
-    pytest.importorskip("cmn_literate.likelihood")
     compare(name)
 
 

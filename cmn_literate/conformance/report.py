@@ -39,18 +39,23 @@ def summarise(results, flags):
 
 
 def likely_bugs(results, level, flags):
-    """For each operation that fails in the first failing level, its flags: those whose cases all fail first, then those of the
-    earliest failing case, because the cases of an operation go from plain to special."""
+    """For each operation that fails in the first failing level, the flags of its failing cases, the likeliest bug first.
+
+    The cases of an operation go from plain to special, so those of its earliest failing case come first. Among them, and among the
+    others, a flag is the likelier the more cases agree with it: they bear it and fail, or bear it not and pass.
+    """
     out = []
     judged = [r for r in results if r["level"] == level and r["verdict"] in ("passed", "failed")]
     for op in dict.fromkeys(r["op"] for r in judged if r["verdict"] == "failed"):
         here, ranked = [r for r in judged if r["op"] == op], {}
-        for place, r in enumerate(here):
-            for rank, flag in enumerate(r["flags"] if r["verdict"] == "failed" else ()):
+        failing = [r for r in here if r["verdict"] == "failed"]
+        for place, r in enumerate(failing):
+            for rank, flag in enumerate(r["flags"]):
                 asked = [q for q in here if flag in q["flags"]]
                 failed = sum(q["verdict"] == "failed" for q in asked)
+                agree = sum((flag in q["flags"]) == (q["verdict"] == "failed") for q in here)
                 entry = {"op": op, "flag": flag, "failed": failed, "asked": len(asked), "bug": flags.get(flag, {}).get("bug", "")}
-                ranked.setdefault(flag, ((-failed / len(asked), place, rank), entry))
+                ranked.setdefault(flag, ((place > 0, -agree, place, rank), entry))
         out += [entry for _, entry in sorted(ranked.values(), key=lambda pair: pair[0])]
     return out
 
