@@ -42,7 +42,8 @@ def likely_bugs(results, level, flags):
     """For each operation that fails in the first failing level, the flags of its failing cases, the likeliest bug first.
 
     The cases of an operation go from plain to special, so those of its earliest failing case come first. Among them, and among the
-    others, a flag is the likelier the more cases agree with it: they bear it and fail, or bear it not and pass.
+    others, a flag is the likelier the more cases agree with it: they bear it and fail, or bear it not and pass. If nothing passes,
+    that tells nothing, and the order of the flags in the case decides.
     """
     out = []
     judged = [r for r in results if r["level"] == level and r["verdict"] in ("passed", "failed")]
@@ -53,7 +54,7 @@ def likely_bugs(results, level, flags):
             for rank, flag in enumerate(r["flags"]):
                 asked = [q for q in here if flag in q["flags"]]
                 failed = sum(q["verdict"] == "failed" for q in asked)
-                agree = sum((flag in q["flags"]) == (q["verdict"] == "failed") for q in here)
+                agree = sum((flag in q["flags"]) == (q["verdict"] == "failed") for q in here) if len(failing) < len(here) else 0
                 entry = {"op": op, "flag": flag, "failed": failed, "asked": len(asked), "bug": flags.get(flag, {}).get("bug", "")}
                 ranked.setdefault(flag, ((place > 0, -agree, place, rank), entry))
         out += [entry for _, entry in sorted(ranked.values(), key=lambda pair: pair[0])]
