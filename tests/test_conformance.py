@@ -369,7 +369,9 @@ def test_expected_failures_are_strict(half, tmp_path, capsys):
     passing = next(c.id for c in catalogue.select({0}, ["log_cosh_half"]) if c.id not in wrong)
     file.write_text(file.read_text() + f'"{passing}" = "was broken"\n')
     assert main(run) == 1
-    assert "take it off the list" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "take it off the list" in text and report.STALE in text and "First failing" not in text
+    assert ", 0 failed, 0 errored, 1 passed unexpectedly," in text
     for text, words in (('[xfails]\n"L0-no-such" = "x"', "not in the suite: L0-no-such"), ("xfails = 3", "expected one table"), ("[xfails", str(file)),
                         (f'[xfails]\n"{passing}" = ""', "no reason"), ("[other]\na = 1", "expected one table")):
         file.write_text(text)
