@@ -1,0 +1,354 @@
+"""Seconds per step of every method along d, K, h and N, and where a sweep of CAVI spends them: results/runtime.json.
+
+    python tools/runtime.py             the whole record again (about ten minutes on one core)
+
+Times are CPU seconds of one process with one BLAS thread: the median over rounds in which the methods take turns, so that a slow minute of
+the machine meets all of them. What has been measured is kept in build/runtime.part until the record is whole, and a run that was
+stopped goes on from there, unless the modules that are timed have changed in the meantime.
+"""
+import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import argparse
+import datetime
+import hashlib
+import json
+import platform
+import sys
+import time
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+BASE = {"N": 400, "d": 2, "K": 10, "h": 4, "L": 5}
+AXES = {"d": (2, 4, 8, 16, 32, 64, 128), "K": (5, 10, 20, 40, 80, 160), "h": (1, 2, 4, 8, 16, 32), "h alone": (1, 2, 4, 8, 16, 32),
+        "N": (100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600)}
+METHODS = ("cavi", "mle-network", "mle-exact", "bbvi", "gibbs", "explicit")
+NODES, PARTICLES = 64, 8                                # of the exact likelihood; of black-box VI
+SECONDS, ROUNDS = 3.0, (7, 40)                          # per point; fewest and most rounds
+PROFILES = ({}, {"d": 16}, {"d": 64}, {"K": 80}, {"h": 1, "L": 2}, {"h": 16, "L": 17}, {"N": 25600})
+# steps of the runs that are followed to the end: the paper's 500 and 20,000, and fewer where a step is dear
+STEPS = {"cavi": 500, "mle-network": 20_000, "mle-exact": 20_000, "bbvi": 20_000, "bbvi N": 4000}
+FAR = {"base": 0, "d": 16, "K": 40, "h": 8, "N": 1600}   # one point on each axis, and the base point
+RUNS = [(method, axis, seed) for seed in range(3) for axis in FAR for method in ("cavi", "mle-network")]
+RUNS += [("mle-exact", "base", 0), ("bbvi", "base", 0), ("bbvi", "N", 0)]
+# whose times these are
+MODULES = ("stick_breaking", "simulate", "polya_gamma", "expfam", "multinomial_regression", "experts", "gate", "latents", "elbo", "cavi",
+           "likelihood", "optimizers", "mle", "bbvi", "gibbs")
+
+
+def sizes_at(axis, value):
+    """The base point with one number changed; along h the classes follow, L = h + 1, as in the paper."""
+    s = dict(BASE)
+    if axis != "base":
+        s[axis.split()[0]] = value
+    if axis == "h":
+        s["L"] = value + 1
+    return s
+
+
+def problem(N, d, K, h, L, seed=0):
+    """Inputs and labels drawn from a conditional mixture network whose classes and experts are about equally frequent."""
+    from cmn_literate.simulate import Priors, sample_data, sample_theta
+
+    rng = np.random.default_rng(seed)
+    theta = sample_theta(Priors(v0=2.0, a0=4.0, b0=3.0, sigma0=1.5, sigma1=1.5), K, h, L, d, rng)
+    theta.beta0[:, -1] = -np.log(np.arange(K - 1, 0, -1.0))
+    theta.beta1[:, -1] = -np.log(np.arange(L - 1, 0, -1.0))
+    X = rng.normal(size=(N, d))
+    y = sample_data(theta, X, rng).y
+    return X, np.where(np.arange(N) < L, np.arange(N) % L, y)               # every class is there
+
+
+def nodes_for(shapes):
+    """About as many nodes whatever the dimension of the integral."""
+    from cmn_literate.likelihood import latent_nodes
+
+    return latent_nodes(shapes, round(NODES ** (1 / min(shapes.rank, 2))) if shapes.rank < 3 else NODES, rng=0)
+
+
+def stepper(method, sizes):
+    """A function that does one step of a running fit."""
+    from cmn_literate.cavi import block_sweep, init_parameters, init_state, make_blocks
+    from cmn_literate.likelihood import Shapes, explicit_value_and_grad, pack, to_white
+    from cmn_literate.optimizers import adabelief_init, adabelief_step
+    from cmn_literate.simulate import Priors, sample_theta
+
+    (N, d, K, h, L), priors, rng = sizes.values(), Priors(), np.random.default_rng(0)
+    X, y = problem(**sizes)
+    shapes = Shapes(K, h, L, d)
+    if method == "cavi":
+        blocks, state = make_blocks(X, y, K, h, L), [init_parameters(X, y, K, h, L, priors, rng)]
+
+        def step():
+            state[0] = block_sweep(blocks, state[0], priors)[0]
+        return step
+    if method == "gibbs":
+        from cmn_literate.gibbs import gibbs_sweep, start_state
+
+        state = [start_state(X, y, (K, h, L), Priors(v0=2.0, a0=4.0, b0=3.0, sigma0=1.5, sigma1=1.5), rng)]
+
+        def step():
+            state[0] = gibbs_sweep(state[0], X, y, priors, rng)
+        return step
+    if method == "explicit":
+        theta = sample_theta(Priors(v0=2.0, a0=4.0, b0=3.0, sigma0=1.5, sigma1=1.5), *shapes, rng)
+        q = np.append(to_white(pack(theta), shapes, priors), rng.normal(size=N * h))
+        return lambda: explicit_value_and_grad(q, X, y, shapes, priors)
+    if method == "bbvi":
+        from cmn_literate.bbvi import bound_and_grad, draw_noise, free_of, pack_free, unpack_free
+        from cmn_literate.latents import make_rows
+
+        rows, x = make_rows(X, y, L), pack_free(free_of(init_state(X, y, K, h, L, priors, rng)))
+
+        def value_and_grad(x):
+            free = unpack_free(x, shapes, N)
+            value, slopes = bound_and_grad(free, draw_noise(free, PARTICLES, rng), rows, priors, "elbo")
+            return value, pack_free(slopes)
+    else:
+        from cmn_literate.mle import mle_objective, mle_start
+
+        objective = method.removeprefix("mle-")
+        x = mle_start(shapes, rng)
+        value_and_grad = mle_objective(X, y, shapes, objective, None, nodes_for(shapes) if objective == "exact" else None)
+    run = [x, adabelief_init(x)]
+
+    def step():
+        slope = value_and_grad(run[0])[1]
+        update, run[1] = adabelief_step(-slope, run[1], lr=1e-4)
+        run[0] = run[0] + update
+    return step
+
+
+def median_times(functions, seconds=SECONDS, rounds=ROUNDS, clock=time.process_time):
+    """Quartiles of the seconds per call of each function (name -> function), which take turns; and the number of rounds.
+
+    A function that is quick is called several times in its turn, and its mean is one measurement."""
+    calls, times = {}, {name: [] for name in functions}
+    for name, function in functions.items():
+        function()                                                         # warm
+        start = clock()
+        function()
+        calls[name] = max(1, min(200, round(0.01 / max(clock() - start, 1e-6))))
+    began = clock()
+    for turn in range(rounds[1]):
+        if turn >= rounds[0] and clock() - began > seconds:
+            break
+        for name, function in functions.items():
+            start = clock()
+            for _ in range(calls[name]):
+                function()
+            times[name].append((clock() - start) / calls[name])
+    return {name: [float(f"{q:.4g}") for q in np.percentile(t, (25, 50, 75))] for name, t in times.items()}, len(times[name])
+
+
+def point(axis, value):
+    """Times of all methods at one point."""
+    sizes = sizes_at(axis, value)
+    functions = {method: stepper(method, sizes) for method in METHODS}
+    seconds, rounds = median_times(functions)
+    return {"axis": axis, "value": value, "sizes": sizes, "rounds": rounds, "seconds": seconds}
+
+
+def run(method, axis, seed):
+    """A fit, and how many steps the paper's two rules find for its first fifth, its first half and all of it.
+
+    A trace that is noisy by more than a nat has no first step within 1 nat of the end."""
+    from cmn_literate.bbvi import fit_bbvi
+    from cmn_literate.cavi import fit
+    from cmn_literate.metrics import decay_steps, steps_within
+    from cmn_literate.mle import fit_mle
+
+    sizes, n = sizes_at(axis, FAR[axis]), STEPS.get(f"{method} {axis}", STEPS[method])
+    X, y = problem(**sizes, seed=seed)
+    args = dict(n_experts=sizes["K"], latent_dim=sizes["h"], n_classes=sizes["L"], rng=seed)
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)                     # separated rows: the chapter on MLE
+        if method == "cavi":
+            trace = fit(X, y, **args, max_sweeps=n, tol=-np.inf).elbo
+        elif method == "bbvi":
+            trace = fit_bbvi(X, y, **args, n_particles=PARTICLES, n_steps=n).elbo
+        else:
+            few = NODES if method == "mle-exact" else None
+            trace = fit_mle(X, y, **args, objective=method.removeprefix("mle-"), n_nodes=few, n_steps=n).trace
+    parts = [len(trace) // 5, len(trace) // 2, len(trace)]
+    return {"method": method, "axis": axis, "value": FAR[axis], "seed": seed, "cpu_seconds": round(time.process_time() - start, 2),
+            "steps": parts, "decay": [round(decay_steps(trace[:n]), 1) for n in parts],
+            "within": None if method == "bbvi" else [steps_within(trace[:n], 1.0) for n in parts]}
+
+
+# functions whose own time, without that of listed functions that they call, makes a piece; the others belong to their caller
+PIECES = {"latent vectors: precision": ("latents", ("_latent_natural",)),
+          "latent vectors: inverse": ("latents", ("spd_inverse_stacked",)),
+          "latent vectors: moments": ("latents", ("latent_moments",)),
+          "output tilts": ("latents", ("_tilt_rows",)),
+          "gate": ("latents", ("gate_rows",)),
+          "inputs: products of pairs": ("latents", ("outer_features",)),
+          "expert scores": ("latents", ("_expert_rows",)),
+          "responsibilities": ("latents", ("responsibilities",)),
+          "sums over rows": ("latents", ("collect",)),
+          "M-step": ("cavi", ("mstep", "prepare")),
+          "bound": ("cavi", ("expected_log_joint",))}
+
+
+class Stopwatch:
+    """Own time of some functions of some modules while a with block runs.  seconds: name of piece -> CPU seconds."""
+
+    def __init__(self, pieces, clock=time.process_time):
+        self.seconds, self.stack, self.clock, self.kept = {name: 0.0 for name in pieces}, [], clock, []
+        self.pieces, self.missing = pieces, []
+
+    def wrap(self, piece, function):
+        def timed(*args, **kwargs):
+            start = self.clock()
+            self.stack.append(0.0)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                whole, inner = self.clock() - start, self.stack.pop()
+                self.seconds[piece] += whole - inner
+                if self.stack:
+                    self.stack[-1] += whole
+        return timed
+
+    def __enter__(self):
+        import importlib
+
+        for piece, (module, names) in self.pieces.items():
+            home = importlib.import_module(f"cmn_literate.{module}")
+            for name in names:
+                if hasattr(home, name):
+                    self.kept.append((home, name, getattr(home, name)))
+                    setattr(home, name, self.wrap(piece, getattr(home, name)))
+                else:
+                    self.missing.append(name)
+        return self
+
+    def __exit__(self, *_):
+        for home, name, function in reversed(self.kept):
+            setattr(home, name, function)
+
+
+def profile(change):
+    """Mean CPU seconds of the pieces of a sweep, and of all of it."""
+    sizes = {**BASE, **change}
+    step = stepper("cavi", sizes)
+    for _ in range(3):
+        step()
+    n, start = 0, time.process_time()
+    with Stopwatch(PIECES) as watch:
+        while n < 10 or time.process_time() - start < 1.5:
+            step()
+            n += 1
+    total = (time.process_time() - start) / n
+    if watch.missing:
+        print(f"not in the package any more, so counted with their callers: {watch.missing}", file=sys.stderr)
+    pieces = {name: float(f"{s / n:.4g}") for name, s in watch.seconds.items()}
+    return {"change": change, "sizes": sizes, "sweeps": n, "seconds": float(f"{total:.4g}"), "pieces": pieces}
+
+
+def source_hash():
+    """SHA-256 over the modules that are timed, and this file."""
+    digest = hashlib.sha256()
+    for file in [ROOT / "cmn_literate" / f"{name}.py" for name in MODULES] + [Path(__file__).resolve()]:
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def provenance():
+    """By which command, when, with what and on which machine."""
+    from cmn_literate import __version__
+
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        processor = platform.processor()
+    return {"what": "CPU seconds per step (quartiles over rounds), steps to the end, and pieces of a sweep, on synthetic conditional mixture networks",
+            "command": "make results-runtime", "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "machine": {"processor": processor, "architecture": platform.machine(), "cores": os.cpu_count(),
+                        "blas": f"{blas['name']} {blas['version']}", "blas_threads": 1},
+            "versions": {"cmn_literate": __version__, "python": platform.python_version(),
+                         **{name: version(name) for name in ("numpy", "scipy", "polyagamma")}},
+            "base": BASE, "nodes": NODES, "particles": PARTICLES, "source": source_hash()}
+
+
+def tasks():
+    """All pieces of the record: key -> (list of the record, function, arguments)."""
+    found = {}
+    for change in PROFILES:
+        found["profile " + json.dumps(change)] = "profiles", profile, (change,)
+    for axis, values in AXES.items():
+        for value in values:
+            found[f"point {axis} {value}"] = "points", point, (axis, value)
+    for args in RUNS:
+        found["run " + " ".join(map(str, args))] = "runs", run, args
+    return found
+
+
+def read_part(file, source):
+    """What earlier runs of this very source have measured: key -> entry.  A half-written line is dropped."""
+    done = {}
+    for line in file.read_text().splitlines() if file.exists() else ():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if entry["source"] == source:
+            done[entry["key"]] = entry
+    return done
+
+
+def measure(plan, file, source):
+    """Entries of all tasks of plan, those in file taken from there; every new one is appended to it at once."""
+    done = read_part(file, source)
+    if done:
+        print(f"{len(done.keys() & plan)} of {len(plan)} pieces were measured before", file=sys.stderr)
+    for key, (_, function, args) in plan.items():
+        if key not in done:
+            start = time.process_time()
+            result = function(*args)
+            done[key] = {"key": key, "source": source, "cpu": time.process_time() - start, "result": result}
+            with file.open("a") as out:
+                out.write(("\n" if out.tell() else "") + json.dumps(done[key]))
+            print(key, json.dumps(result), file=sys.stderr, flush=True)
+    return {key: done[key] for key in plan}
+
+
+def as_text(record):
+    """The record as JSON, one measurement per line."""
+    def value(v):
+        return "[\n  " + ",\n  ".join(map(json.dumps, v)) + "\n ]" if isinstance(v, list) else json.dumps(v)
+    return "{\n" + ",\n".join(f" {json.dumps(name)}: {value(v)}" for name, v in record.items()) + "\n}\n"
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", metavar="START", default="", help="measure only pieces whose name starts so, and write no record")
+    args = parser.parse_args(argv)
+    file, part = ROOT / "results" / "runtime.json", ROOT / "build" / "runtime.part"
+    for folder in (file.parent, part.parent):
+        folder.mkdir(exist_ok=True)
+    plan = tasks()
+    done = measure({key: task for key, task in plan.items() if key.startswith(args.only)}, part, source_hash())
+    if args.only:
+        return
+    record = provenance() | {"cpu_seconds": round(sum(entry["cpu"] for entry in done.values()))}
+    for key, (part_of, _, _) in plan.items():
+        record.setdefault(part_of, []).append(done[key]["result"])
+    fresh = file.with_suffix(".new")
+    fresh.write_text(as_text(record))
+    os.replace(fresh, file)
+    part.unlink()
+    print(f"wrote {file.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
