@@ -77,6 +77,9 @@ results-baselines: $(READY)  ## run again the long runs of the other roads (hour
 results-runtime: $(READY)  ## time every method again (ten minutes on a quiet machine)
 	$(PY) tools/runtime.py
 
+results-restarts: $(READY)  ## fit from many starts again (half an hour; needs the data; fits in build/restarts are kept)
+	$(PY) tools/restarts.py
+
 results-check: $(READY) ## run a random sample of the stored cells again and compare
 	$(PY) -m cmn_literate experiments check
 
@@ -90,4 +93,4 @@ lock:                   ## requirements.txt from requirements.in (needs uv)
 clean:                  ## remove what the other targets made, but for .venv
 	rm -rf _build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 
-.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-baselines results-runtime results-check vectors lock clean
+.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-baselines results-runtime results-restarts results-check vectors lock clean
