@@ -38,6 +38,7 @@ MAX_SWEEPS, TOL, HOLDOUT = 500, 1e-6, 0.2
 EXPERTS = (2, 5, 10, 20, 40)
 EXPERT_SETS = ("pinwheels", "waveform", "vehicle", "wdbc", "iris")
 SNAPSHOTS = (10, 20, 50, 100, 200, 500, 1000, 2000)
+WARM = ("class-code", 4)            # the groups whose winner on held-out rows goes on with all rows
 PRIORS = Priors()
 
 
@@ -51,12 +52,14 @@ class Job(NamedTuple):
     order: tuple = ()               # classes in the order of the sticks; () as they are
     part: int | None = None         # seed of a held-out fifth of the rows; None: all rows
     snapshots: tuple = (MAX_SWEEPS,)
+    go_on: bool = False             # after the fit to the part, climb on from there with all rows
 
     @property
     def file(self):
         order = "".join(map(str, self.order)) or "-"
         sweeps = "sweeps" if len(self.snapshots) > 1 else "-"
-        name = (self.dataset, self.n_train, self.start.replace(" ", ""), self.n_experts, order, self.part, sweeps, self.seed)
+        part = f"{self.part}on" if self.go_on else self.part
+        name = (self.dataset, self.n_train, self.start.replace(" ", ""), self.n_experts, order, part, sweeps, self.seed)
         return STORE / ("_".join(map(str, name)) + ".npz")
 
 
@@ -99,28 +102,41 @@ def first_parameters(X, y, n_experts, n_classes, start, seed):
     return p._replace(**{name: shrink * getattr(p, name) for name in ("beta1_mu", "beta0_mu", "M")})
 
 
+def climb(p, X, y, n_classes, trace, until, stop=True):
+    """Sweeps from the parameters p until the trace has so many, or one gains less than TOL per row.   -> Parameters, whether one did"""
+    blocks, small = make_blocks(X, y, *p.M.shape[:2], n_classes), False
+    while len(trace) < until and not (small and stop):
+        p, bound = block_sweep(blocks, p, PRIORS)
+        small = bool(trace) and bound - trace[-1] < TOL * len(X)
+        trace.append(bound)
+    return p, small
+
+
 def run(job):
     """Fit and predict.   -> arrays by name, one entry of each per snapshot"""
     X, y, X_test, _ = problem(job.dataset, job.n_train)
-    L, K = int(y.max()) + 1, job.n_experts
-    order = np.array(job.order or range(L))
-    stick, kept = np.argsort(order)[y], np.arange(len(y))   # number of the stick that stands for each class
+    L = int(y.max()) + 1
+    back = np.argsort(job.order or range(L))                # number of the stick that stands for each class
+    y, kept, trace, found = back[y], np.arange(len(y)), [], {}
     if job.part is not None:
-        kept, held = holdout_rows(stick, round(HOLDOUT * len(y)), np.random.default_rng(job.part))
-    back = np.argsort(order)
-    p = first_parameters(X[kept], stick[kept], K, L, job.start, job.seed)
-    blocks, trace, converged, found = make_blocks(X[kept], stick[kept], K, L - 1, L), [], False, {}
-    add = lambda **values: [found.setdefault(name, []).append(v) for name, v in values.items()]
-    for until in job.snapshots:
-        while len(trace) < until and not converged:
-            p, bound = block_sweep(blocks, p, PRIORS)
-            trace.append(bound)
-            gained_little = len(trace) > 1 and bound - trace[-2] < TOL * len(kept)
-            converged = gained_little and len(job.snapshots) == 1
-        add(elbo=trace[-1], sweeps=len(trace), converged=gained_little, rows=2 * (p.a - PRIORS.a0),
-            log_p=predict_log_proba(p, X_test)[:, back])
+        kept, held = holdout_rows(y, round(HOLDOUT * len(y)), np.random.default_rng(job.part))
+    p = first_parameters(X[kept], y[kept], job.n_experts, L, job.start, job.seed)
+
+    def note(converged):
+        now = {"elbo": trace[-1], "sweeps": len(trace), "converged": converged, "rows": 2 * (p.a - PRIORS.a0),
+               "log_p": predict_log_proba(p, X_test)[:, back]}
         if job.part is not None:
-            add(held=log_scores(y[held], predict_log_proba(p, X[held])[:, back], log=True).mean())
+            now["held"] = log_scores(y[held], predict_log_proba(p, X[held]), log=True).mean()
+        for name, value in now.items():
+            found.setdefault(name, []).append(value)
+
+    for until in job.snapshots:
+        p, small = climb(p, X[kept], y[kept], L, trace, until, stop=len(job.snapshots) == 1)
+        note(small)
+    if job.go_on:
+        trace = []
+        p, small = climb(p, X, y, L, trace, MAX_SWEEPS)
+        note(small)
     return {name: np.array(v) for name, v in found.items()}
 
 
@@ -138,6 +154,13 @@ def save(job):
 def result(job):
     with np.load(job.file) as file:
         return {name: file[name] for name in file}
+
+
+def fit_all(jobs):
+    for i, job in enumerate(jobs):
+        if not job.file.exists():
+            save(job)
+            print(f"{i + 1:4d} of {len(jobs)}  {job.file.stem}", file=sys.stderr, flush=True)
 
 
 # ---- the record
@@ -182,10 +205,17 @@ def nested(flat):
 
 def members(jobs, dataset, start, size):
     """Groups of `size` fits of a data set from one start, or half from each of the first two ("mixed"); a seed is in one group only."""
-    pick = {s: [result(j) for j in jobs if (j.dataset, j.start) == (dataset, s)] for s in STARTS}
+    pick = lambda s, first, n: [result(j) for j in jobs if (j.dataset, j.start) == (dataset, s)][first:first + n]
     if start == "mixed":
-        return [pick[STARTS[0]][g:g + size // 2] + pick[STARTS[1]][g:g + size // 2] for g in range(0, len(SEEDS), size)]
-    return [pick[start][g:g + size] for g in range(0, len(SEEDS), size)]
+        return [pick(STARTS[0], g, size // 2) + pick(STARTS[1], g, size // 2) for g in range(0, len(SEEDS), size)]
+    return [pick(start, g, size) for g in range(0, len(SEEDS), size)]
+
+
+def winners(jobs, dataset, start, size):
+    """Of each group the fit with the best score on the rows it did not see, to go on from with all rows."""
+    mine = [j for j in jobs["holdout"] if (j.dataset, j.start) == (dataset, start)]
+    groups = [mine[g:g + size] for g in range(0, len(mine), size)]
+    return [max(group, key=lambda j: result(j)["held"][-1])._replace(go_on=True) for group in groups]
 
 
 def strategies(jobs, dataset, start, size):
@@ -193,13 +223,18 @@ def strategies(jobs, dataset, start, size):
     of a strategy over one start."""
     y, found, gains = problem(dataset, ROWS[dataset])[3], {}, {}
     row_scores = lambda log_p: log_scores(y, log_p, log=True)
-    for full, parts in zip(*(members(jobs[part], dataset, start, size) for part in ("starts", "holdout"))):
+    going_on = winners(jobs, dataset, start, size) if (start, size) == WARM else []
+    groups = [members(jobs[part], dataset, start, size) for part in ("starts", "holdout")]
+    for g, (full, parts) in enumerate(zip(*groups)):
         logs = [r["log_p"][-1] for r in full]
         best, chosen = int(np.argmax([r["elbo"][-1] for r in full])), int(np.argmax([r["held"][-1] for r in parts]))
         single = np.mean([row_scores(log_p) for log_p in logs], axis=0)
         found.setdefault("one", []).append(np.mean([scores(y, log_p) for log_p in logs], axis=0).round(6).tolist())
-        for name, log_p in {"elbo": logs[best], "holdout": logs[chosen], "holdout, not refitted": parts[chosen]["log_p"][-1],
-                            "average": average_log_proba(logs)}.items():
+        forecasts = {"elbo": logs[best], "holdout": logs[chosen], "holdout, not refitted": parts[chosen]["log_p"][-1],
+                     "average": average_log_proba(logs)}
+        if going_on:
+            forecasts["holdout, gone on"] = result(going_on[g])["log_p"][-1]
+        for name, log_p in forecasts.items():
             found.setdefault(name, []).append(scores(y, log_p))
             gains.setdefault(name, []).append(row_scores(log_p) - single)
     se = {name: round(float(np.mean(v, axis=0).std(ddof=1) / np.sqrt(len(y))), 6) for name, v in gains.items()}
@@ -276,10 +311,8 @@ def main(argv=None):
             print(f"{name:10s}{len(part):5d} fits, {sum(j.file.exists() for j in part):5d} done")
         return
     every = sorted(dict.fromkeys(j for part in jobs.values() for j in part), key=lambda j: j.start == STARTS[2])
-    for i, job in enumerate(every):
-        if not job.file.exists():
-            save(job)
-            print(f"{i + 1:4d} of {len(every)}  {job.file.stem}", file=sys.stderr, flush=True)
+    fit_all(every)
+    fit_all([job for d in ROWS for job in winners(jobs, d, *WARM)])
     part = OUT.with_suffix(".part")
     part.write_text(text(record(jobs)) + "\n")
     os.replace(part, OUT)
