@@ -279,7 +279,8 @@ def record(jobs):
                      "priors": "Priors()", "used": "experts with at least one expected row", "effective": "exp of the entropy of the shares"},
         "sets": sets,
         "starts": nested({k: table(v) for k, v in grouped(jobs["starts"], by_start).items()}),
-        "held": nested({k: [round(float(result(j)["held"][-1]), 6) for j in v] for k, v in grouped(jobs["holdout"], by_start).items()}),
+        "holdout": nested({k: {"held": [round(float(result(j)["held"][-1]), 6) for j in v], "lpd": table(v)["lpd"]}
+                           for k, v in grouped(jobs["holdout"], by_start).items()}),
         "strategies": {str(size): {d: {start: strategies(jobs, d, start, size) for start in (*STARTS[:2], "mixed")} for d in ROWS}
                        for size in (4, 8)},
         "averages": {d: {start: averages(jobs, d, start) for start in (*STARTS, "mixed")} for d in ROWS},
