@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from cmn_literate.datasets import SPLITS, training_sizes
-from cmn_literate.experiments import command, report, run, store
-from cmn_literate.experiments.grid import DATASETS, SEEDS, SETTINGS, Cell, plan, sizes
+from cmn_literate.experiments import command, figures, report, run, store
+from cmn_literate.experiments.grid import (DATASETS, SEEDS, SETTINGS, SMALL, SMALL_SEEDS, TABLE_LIMIT, Cell, options_of, plan, sizes,
+                                           small_cells, waic_size)
 
 CELL = Cell("iris", 50, "cavi", 3)
 
@@ -29,6 +30,22 @@ def test_plan_holds_every_cavi_cell_first_and_no_cell_twice():
         for method in ("gibbs", "mle-exact", "bbvi"):
             assert len({c.seed for c in cells if (c.dataset, c.method, c.n_train) == (dataset, method, sizes(dataset)[-1])}) >= 4
         assert any(c.method == "nuts" for c in cells if c.dataset == dataset)
+
+
+def test_all_methods_meet_at_one_size_and_the_sampler_has_four_chains_there():
+    cells = plan()
+    for dataset in DATASETS:
+        n = waic_size(dataset)
+        assert n <= TABLE_LIMIT and n in sizes(dataset)
+        seeds = {m: {c.seed for c in cells if c[:3] == (dataset, n, m)} for m in SETTINGS}
+        assert all(len(seeds[m]) >= 4 for m in SETTINGS if m != "nuts")
+        assert len(seeds["nuts"]) * options_of(Cell(dataset, n, "nuts", 0))["n_chains"] >= 4
+
+
+def test_dear_steps_are_fewer_for_many_rows():
+    steps = [options_of(Cell("rice", n, "mle-exact", 0))["n_steps"] for n in (320, 640, 2560)]
+    assert steps == [20_000, 5000, 2000]
+    assert options_of(Cell("rice", 2560, "cavi", 0)) == {} and options_of(Cell("rice", 2560, "gibbs", 0))["n_chains"] == 4
 
 
 @pytest.mark.parametrize("dataset", ["iris", "pinwheels"])
@@ -140,8 +157,70 @@ def test_comparison_of_a_repeated_run():
     assert command.compare(record(slack), record(slack, lpd=-0.2 - 1e-5)) == []
 
 
+def test_numbers_that_json_lacks_are_kept_as_text(tmp_path):
+    assert [run.plain(x) for x in (0.123456789123, float("-inf"), float("nan"), None)] == [0.12345679, "-inf", "nan", None]
+    lost = record(CELL, lpd=run.plain(float("-inf")))
+    store.append(tmp_path, lost)
+    assert report.value(store.read(tmp_path)[CELL], "lpd") == -np.inf
+    assert report.summaries({CELL: lost, CELL._replace(seed=4): record(CELL)}, "lpd")["iris", 50, "cavi"][0] == -np.inf
+
+
+def test_costs_are_steps_times_seconds():
+    r = record(CELL, 2.0)                              # 10 steps, 4 of them to 95 %
+    assert report.value(r, "seconds_per_step") == 0.2 and report.value(r, "seconds_to_converge") == pytest.approx(0.8)
+    assert np.isnan(report.value(r | {"steps_decay": None}, "seconds_to_converge"))
+
+
 def test_records_are_json_without_surprises():
+    known = set(plan())
     for path in sorted(store.Path("results/cells").glob("*.jsonl")):
         for line in path.read_text().splitlines():
             r = json.loads(line)
-            assert store.record_cell(r) in plan() and r["versions"]["numpy"] and r["command"].endswith(store.record_cell(r).key)
+            assert store.record_cell(r) in known and r["versions"]["numpy"] and r["command"].endswith(store.record_cell(r).key)
+            assert r["setting"].items() >= options_of(store.record_cell(r)).items()
+
+
+def test_stored_results_are_small():
+    assert sum(p.stat().st_size for p in store.Path("results").rglob("*") if p.is_file()) < 10e6
+
+
+def test_quick_cells_cover_every_method_and_all_of_their_seeds_are_stored():
+    assert sorted(c.method for c in SMALL) == sorted(3 * list(SETTINGS))
+    stored = store.read("results/small")
+    assert set(stored) == set(small_cells())
+    assert {len([c for c in stored if c.method == m]) for m in ("bbvi", "gibbs", "nuts")} == {3 * len(SMALL_SEEDS)}
+    for cell, options in small_cells().items():
+        assert stored[cell]["setting"].items() >= options.items() and stored[cell]["cpu_seconds"] < 15
+
+
+@pytest.mark.parametrize("cell", SMALL, ids=lambda cell: cell.key)
+def test_a_quick_cell_run_again_is_what_was_stored(cell):
+    stored = store.read("results/small")
+    again = run.run_cell(cell, overrides=SMALL[cell])
+    assert command.compare(stored[cell], again, command.siblings(cell, stored)) == []
+
+
+def test_a_run_that_is_off_by_more_than_its_spread_is_named():
+    cells = [Cell("iris", 25, "bbvi", s) for s in range(8)]
+    stored = {c: record(c, lpd=-0.3 + 0.01 * c.seed) for c in cells}
+    others = command.siblings(cells[0], stored)
+    assert len(others) == 7
+    sd = np.std([-0.3 + 0.01 * s for s in range(8)], ddof=1)
+    assert command.compare(stored[cells[0]], record(cells[0], lpd=-0.3 + 4.9 * sd), others) == []
+    assert command.compare(stored[cells[0]], record(cells[0], lpd=-0.3 + 5.1 * sd), others)[0].startswith("lpd")
+    assert command.compare(stored[cells[0]], record(cells[0], lpd=float("nan")), others)
+
+
+def test_figure_shows_every_stored_point_and_names_its_seeds():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    cells = {c: record(c, 2.0, lpd=-0.2 - 0.01 * c.seed) for c in
+             [Cell("iris", n, "cavi", s) for n in (25, 50) for s in range(3)] + [Cell("iris", 50, "gibbs", 0)]}
+    figure, axes = plt.subplots(2, 3, layout="constrained")
+    assert figures.six_panels(cells, "iris", axes) is axes
+    labels = [t.get_text() for t in figure.legends[0].get_texts()]
+    assert labels == ["cavi (3 seeds)", "gibbs (1 seed)"]
+    lines = [len(ax.containers) for ax in axes.ravel()]
+    assert lines == [2, 2, 2, 1, 1, 2]                 # samplers climb nothing
+    x, y = axes[0, 1].containers[0].lines[0].get_data()
+    assert y == pytest.approx([0.21, 0.21]) and x == pytest.approx([25, 50], rel=0.1)
+    plt.close(figure)

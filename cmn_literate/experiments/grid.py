@@ -6,7 +6,7 @@ DATASETS = ("pinwheels", "waveform", "rice", "wdbc", "vehicle", "sonar", "bankno
 SEEDS = tuple(range(16))
 EVERY_SIZE = ("pinwheels", "iris", "sonar")          # data sets whose every size the slow methods run as well
 TABLE_ROWS = {"iris": 100, "pinwheels": 400}         # the two fits that all methods run from five seeds
-NUTS_ROWS = 640                                      # NUTS sees at most so many rows of rice and waveform
+TABLE_LIMIT = 640                                    # the table of WAIC: the largest training size up to so many rows
 
 
 class Cell(NamedTuple):
@@ -35,16 +35,20 @@ SETTINGS = {
     "gibbs": Setting("gibbs", {"n_chains": 4, "n_warmup": 500, "n_draws": 500, "init": "cavi"}),
     "nuts": Setting("nuts", {"n_chains": 2, "n_warmup": 200, "n_draws": 50}),
 }
-# where a step is dear, fewer of them: this many, for sets of more than so many training rows
-SHORTER = {"mle-exact": (700, 2000), "bbvi": (700, 5000)}
+# where a step is dear, fewer of them for sets of more than so many training rows; the last rule that fits counts
+SHORTER = {"mle-exact": ((400, {"n_steps": 5000}), (700, {"n_steps": 2000})), "bbvi": ((700, {"n_steps": 5000}),),
+           "gibbs": ((700, {"n_warmup": 250, "n_draws": 250}),)}
+MORE_CHAINS = {"n_chains": 4}                        # of NUTS, where one seed stands for a cell and not five
 
 
 def options_of(cell):
     """The method's options for this cell."""
     options = dict(SETTINGS[cell.method].options)
-    rows, steps = SHORTER.get(cell.method, (float("inf"), None))
-    if cell.n_train > rows:
-        options["n_steps"] = steps
+    for rows, shorter in SHORTER.get(cell.method, ()):
+        if cell.n_train > rows:
+            options |= shorter
+    if cell.method == "nuts" and TABLE_ROWS.get(cell.dataset) != cell.n_train:
+        options |= MORE_CHAINS
     return options
 
 
@@ -53,6 +57,11 @@ def sizes(dataset):
     from cmn_literate.datasets import training_sizes
 
     return [int(n) for n in training_sizes(dataset)]
+
+
+def waic_size(dataset):
+    """The training size at which all methods meet in the table of WAIC."""
+    return max(n for n in sizes(dataset) if n <= TABLE_LIMIT)
 
 
 def plan():
@@ -64,17 +73,44 @@ def plan():
     for dataset in ("pinwheels", "iris"):
         add("mle-network", dataset, sizes(dataset), SEEDS)
     for dataset in DATASETS:
-        if dataset not in ("pinwheels", "iris"):
-            add("mle-network", dataset, sizes(dataset)[-1:], SEEDS[:4])
+        add("mle-network", dataset, {waic_size(dataset), sizes(dataset)[-1]}, SEEDS[:4])
     for method in ("gibbs", "bbvi", "mle-exact", "nuts"):
         for dataset in ("iris", "pinwheels"):
             add(method, dataset, [TABLE_ROWS[dataset]], SEEDS[:5])
-    for method in ("gibbs", "mle-exact", "bbvi"):
-        for dataset in DATASETS:
-            add(method, dataset, sizes(dataset) if dataset in EVERY_SIZE else sizes(dataset)[-1:], SEEDS[:4])
+    by_cost = sorted(DATASETS, key=waic_size)
+    for seeds in (SEEDS[:2], SEEDS[2:4]):
+        for method in ("gibbs", "bbvi", "mle-exact"):
+            for dataset in by_cost:
+                add(method, dataset, [waic_size(dataset)], seeds)
+        for dataset in by_cost:
+            if TABLE_ROWS.get(dataset) != waic_size(dataset):
+                add("nuts", dataset, [waic_size(dataset)], SEEDS[:1])
+    for dataset in EVERY_SIZE:
+        add("gibbs", dataset, sizes(dataset), SEEDS[:4])
     for dataset in DATASETS:
-        top = [n for n in sizes(dataset) if n <= NUTS_ROWS]
-        add("nuts", dataset, top if dataset == "pinwheels" else top[-1:], SEEDS[:1])
+        add("mle-network", dataset, sizes(dataset), SEEDS[:4])
+    for method in ("gibbs", "mle-exact", "bbvi"):
+        for dataset in EVERY_SIZE:
+            add(method, dataset, sizes(dataset), SEEDS[:4])
+        for dataset in DATASETS:
+            add(method, dataset, sizes(dataset)[-1:], SEEDS[:4])
+    add("nuts", "pinwheels", [n for n in sizes("pinwheels") if n <= 400], SEEDS[:1])
     for dataset in DATASETS:
         add("mle-network", dataset, sizes(dataset), SEEDS)
     return list(dict.fromkeys(cells))
+
+
+# Three quick cells of each method, with options that replace those of the setting; the tests run them again.
+# The spread of a method that draws random numbers is measured over SMALL_SEEDS.
+SMALL_SEEDS = tuple(range(8))
+_QUICK = {"cavi": {}, "mle-network": {"n_steps": 500}, "mle-exact": {"n_steps": 500}, "bbvi": {"n_steps": 300},
+          "gibbs": {"n_chains": 2, "n_warmup": 50, "n_draws": 50}, "nuts": {"n_chains": 2, "n_warmup": 20, "n_draws": 10}}
+SMALL = {Cell(dataset, n, method, 0): options for method, options in _QUICK.items()
+         for dataset, n in (("iris", 25), ("wdbc", 25), ("iris" if method == "nuts" else "pinwheels", 50))}
+
+
+def small_cells():
+    """{cell: options} of the quick cells, with every seed of the methods that draw random numbers."""
+    climbs = ("cavi", "mle-network", "mle-exact")
+    return {cell._replace(seed=s): options for cell, options in SMALL.items()
+            for s in (SMALL_SEEDS[:1] if cell.method in climbs else SMALL_SEEDS)}

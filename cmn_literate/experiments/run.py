@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cmn_literate.experiments.grid import SETTINGS, options_of
+import cmn_literate
+from cmn_literate.experiments.grid import SETTINGS, TABLE_LIMIT, options_of
 
 TRACE_POINTS = 200
 
@@ -36,10 +37,15 @@ def thin(trace):
     return [int(i) + 1 for i in at], [float(f"{v:.8g}") for v in trace[at]]
 
 
+def plain(number):
+    """A number of 8 digits that JSON can hold: "nan", "inf" and "-inf" as text, None as it is."""
+    return number if number is None else float(f"{number:.8g}") if np.isfinite(number) else str(float(number))
+
+
 def versions():
     """Python and the packages that the numbers depend on."""
-    found = {"python": platform.python_version()}
-    for package in ("cmn_literate", "numpy", "scipy", "autograd", "scikit-learn", "polyagamma"):
+    found = {"python": platform.python_version(), "cmn_literate": cmn_literate.__version__}
+    for package in ("numpy", "scipy", "autograd", "scikit-learn", "polyagamma"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
@@ -68,7 +74,7 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
     from cmn_literate.classifier import PAPER_RUNS, find_method
     from cmn_literate.methods import training_log_likelihoods
     from cmn_literate.metrics import (accuracy, brier, decay_steps, expected_calibration_error, log_predictive_density,
-                                      log_scores, steps_within, waic)
+                                      log_scores, psis_loo, steps_within, waic)
 
     setting = SETTINGS[cell.method]
     options = {**options_of(cell), **(overrides or {})}
@@ -82,7 +88,9 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         log_p = model.predict_log_proba(data.X[test])
         train_scores = log_scores(data.y[train], model.predict_log_proba(data.X[train]), log=True)
-        draws = training_log_likelihoods(model, data.X[train], data.y[train], n_draws=200, rng=cell.seed)
+        draws = None
+        if cell.n_train <= TABLE_LIMIT or cell.seed < 4:     # 200 draws of the likelihood of many rows cost more than the fit
+            draws = training_log_likelihoods(model, data.X[train], data.y[train], n_draws=200, rng=cell.seed)
     if models is not None:
         Path(models).mkdir(parents=True, exist_ok=True)
         model.save(Path(models) / f"{cell.key.replace('/', '-')}.npz")
@@ -93,17 +101,19 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
     if draws is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")              # the number of rows over the limit is stored instead
-            w = waic(draws)
-        metrics |= {"waic": w.elpd / len(train), "waic_se": w.se / len(train), "waic_bad_rows": int((w.p_rows > 0.4).sum())}
+            w, loo = waic(draws), psis_loo(draws)
+        metrics |= {"waic": w.elpd / len(train), "waic_se": w.se / len(train), "waic_bad_rows": int((w.p_rows > 0.4).sum()),
+                    "loo": loo.elpd / len(train), "loo_se": loo.se / len(train), "loo_bad_rows": int((loo.k > 0.7).sum())}
     steps, values = thin(trace)
     return {
         "cell": cell._asdict(),
         "setting": {"method": setting.method, **options, "n_experts": model.n_experts},
-        "metrics": {name: float(f"{value:.8g}") for name, value in metrics.items()},
+        "metrics": {name: plain(number) for name, number in metrics.items()},
         "objective": find_method(model.method).objective, "trace": {"step": steps, "value": values},
         "steps": int(model.n_sweeps_), "converged": bool(model.converged_),
         "steps_decay": None if np.isnan(decay_steps(trace)) else round(decay_steps(trace), 3), "steps_within_1_nat": steps_within(trace, 1.0),
-        "seconds": round(seconds, 4), "cpu_seconds": round(cpu, 4), "seconds_per_step": float(f"{seconds / model.n_sweeps_:.4g}"),
+        "seconds": round(seconds, 4), "cpu_seconds": round(cpu, 4), "seconds_per_step": float(f"{cpu / model.n_sweeps_:.4g}"),
+        "rhat": plain(getattr(model.fits_[0], "rhat", None)),
         "peak_mb": peak_mb(),
         "versions": versions(), "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "command": f"python -m cmn_literate experiments run --only {cell.key}",
@@ -122,10 +132,11 @@ def _work(job):
         return cell, None, f"{type(error).__name__}: {error}"
 
 
-def run_many(cells, save, jobs=1, budget=None, progress=None, **options):
+def run_many(cells, save, jobs=1, budget=None, progress=None, overrides=None, **options):
     """Run cells and hand each record to `save` as it comes.   -> (number done, {cell: error}, number left)
 
-    budget: minutes after which no new cell is started; options: of run_cell.  Ctrl-C drops the cells in hand and keeps all records.
+    budget: minutes after which no new cell is started; overrides: {cell: options that replace those of its setting};
+    options: of run_cell.  Ctrl-C drops the cells in hand and keeps all records.
     """
     end = time.monotonic() + 60 * budget if budget else float("inf")
     done, failed, waiting = 0, {}, iter(cells)
@@ -138,7 +149,7 @@ def run_many(cells, save, jobs=1, budget=None, progress=None, **options):
                     cell = next(waiting, None)
                     if cell is None:
                         break
-                    running.append(pool.apply_async(_work, ((cell, options),)))
+                    running.append(pool.apply_async(_work, ((cell, options | {"overrides": (overrides or {}).get(cell)}),)))
                 if not running:
                     break
                 ready = [r for r in running if r.ready()]

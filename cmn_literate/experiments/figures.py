@@ -1,0 +1,95 @@
+"""Figures of what is stored: scores and costs against training size."""
+
+import numpy as np
+
+from cmn_literate.experiments.grid import SETTINGS
+from cmn_literate.experiments.report import summaries
+
+# title, number of the record, its scale, whether samplers have it
+PANELS = (("accuracy", "accuracy", "linear", True),
+          ("minus LPD (nats per row)", "minus_lpd", "log", True),
+          ("ECE (20 bins)", "ece", "linear", True),
+          ("steps to 95 % of the climb", "steps_decay", "log", False),
+          ("CPU seconds to 95 %", "seconds_to_converge", "log", False),
+          ("CPU seconds of the whole run", "cpu_seconds", "log", True))
+SAMPLERS = ("gibbs", "nuts")
+# colour-blind-safe colours, each with a marker and a line style of its own
+STYLES = {"cavi": ("#0072B2", "o", "-"), "mle-network": ("#D55E00", "s", "--"), "mle-exact": ("#E69F00", "D", ":"),
+          "bbvi": ("#009E73", "^", "-."), "gibbs": ("#CC79A7", "v", "-"), "nuts": ("#000000", "X", "--")}
+
+
+def seeds_label(method, counts):
+    """Name of a method in a legend, with the number of seeds behind its points."""
+    low, high = min(counts), max(counts)
+    return f"{method} ({low if low == high else f'{low} to {high}'} seed{'s' if high > 1 else ''})"
+
+
+def panel(records, dataset, name, ax=None, methods=tuple(SETTINGS)):
+    """Mean and standard deviation over seeds of one number against training size, a line per method.   -> Axes
+
+    records {cell: record}; name: a number that `report.value` knows
+    """
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots()[1]
+    found = summaries({c: r for c, r in records.items() if c.dataset == dataset}, name)
+    for place, method in enumerate(methods):
+        rows = [(n, *found[dataset, n, m]) for _, n, m in sorted(found) if m == method]
+        if not rows:
+            continue
+        n, mean, sd, seeds = np.array(rows).T
+        colour, marker, line = STYLES[method]
+        x = n * 1.03 ** (place - (len(methods) - 1) / 2)          # side by side, not on top of each other
+        if len(rows) > 1:
+            ax.plot(x, mean, color=colour, linestyle=line, linewidth=1.2, marker="")
+        sd = np.nan_to_num(sd)
+        low = np.minimum(sd, 0.9 * mean) if (mean > 0).all() else sd   # a bar that a log scale can show
+        ax.errorbar(x, mean, yerr=[low, sd], color=colour, marker=marker, linestyle="none", markersize=5, elinewidth=1,
+                    capsize=2, label=seeds_label(method, seeds.astype(int)))
+    ax.set_xscale("log", base=2)
+    ticks = sorted({n for _, n, _ in found})
+    ax.set_xticks(ticks, [str(n) for n in ticks])
+    ax.minorticks_off()
+    return ax
+
+
+def six_panels(records, dataset, axes=None, methods=tuple(SETTINGS)):
+    """The paper's figure of a data set: three scores and three costs against training size.   -> Axes (2, 3)
+
+    Steps and seconds to 95 % follow the paper's rule (`metrics.decay_steps`); samplers have no objective to climb and are left out
+    of these two panels.
+    """
+    if axes is None:
+        import matplotlib.pyplot as plt
+
+        axes = plt.subplots(2, 3, figsize=(10, 6.4))[1]
+    for ax, (title, name, scale, samplers) in zip(np.ravel(axes), PANELS):
+        panel(records, dataset, name, ax, [m for m in methods if samplers or m not in SAMPLERS])
+        ax.set_yscale(scale)
+        ax.set_title(title)
+    for ax in np.atleast_2d(axes)[-1]:
+        ax.set_xlabel("training rows")
+    handles, labels = np.ravel(axes)[0].get_legend_handles_labels()
+    np.ravel(axes)[0].figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return axes
+
+
+def save_all(records, folder):
+    """One PNG per data set of which something is stored.   -> the paths"""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    with plt.style.context("cmn_literate.book"):
+        for dataset in sorted({cell.dataset for cell in records}):
+            figure, axes = plt.subplots(2, 3, figsize=(10, 6.4))
+            six_panels(records, dataset, axes)
+            figure.suptitle(dataset)
+            paths.append(folder / f"{dataset}.png")
+            figure.savefig(paths[-1])
+            plt.close(figure)
+    return paths
