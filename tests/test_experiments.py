@@ -224,3 +224,17 @@ def test_figure_shows_every_stored_point_and_names_its_seeds():
     x, y = axes[0, 1].containers[0].lines[0].get_data()
     assert y == pytest.approx([0.21, 0.21]) and x == pytest.approx([25, 50], rel=0.1)
     plt.close(figure)
+
+
+def test_tables_by_size_count_what_is_stored_and_show_the_gaps():
+    two = {Cell("iris", 50, m, s): record(Cell("iris", 50, m, s), accuracy=v)
+           for m, vs in (("cavi", (0.8, 0.9)), ("bbvi", (0.5, 0.7))) for s, v in enumerate(vs)}
+    one = Cell("iris", 100, "cavi", 0)
+    records = {**two, one: record(one, accuracy=0.95), Cell("sonar", 8, "cavi", 0): record(Cell("sonar", 8, "cavi", 0))}
+    done = {line.split()[0]: line.split()[1:] for line in figures.coverage(records, "iris")}
+    assert done["rows"] == ["25", "50", "100"] and done["cavi"] == ["0/16", "2/16", "1/16"] and done["nuts"] == ["-", "-", "0/5"]
+    lines = figures.size_table(records, "iris", "accuracy")
+    assert [line.split() for line in lines] == [["accuracy", "25", "50", "100"], ["cavi", "-", "0.850", "0.950"], ["(0.071)"],
+                                                ["bbvi", "-", "0.600", "-"], ["(0.141)"]]
+    (n, gap, error), = figures.differences(records, "iris", "accuracy", "cavi", "bbvi")
+    assert n == 50 and gap == pytest.approx(0.25) and error == pytest.approx(np.sqrt((0.005 + 0.02) / 2))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cmn_literate.experiments.grid import SETTINGS
+from cmn_literate.experiments.grid import SETTINGS, plan, sizes
 from cmn_literate.experiments.report import summaries
 
 # title, number of the record, its scale, whether samplers have it
@@ -73,6 +73,42 @@ def six_panels(records, dataset, axes=None, methods=tuple(SETTINGS)):
     handles, labels = np.ravel(axes)[0].get_legend_handles_labels()
     np.ravel(axes)[0].figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return axes
+
+
+def coverage(records, dataset):
+    """Lines: seeds done / planned, per method and training size; "-" where the plan has no cell."""
+    ns, planned = sizes(dataset), [cell for cell in plan() if cell.dataset == dataset]
+    lines = ["rows".ljust(12) + "".join(f"{n:>9d}" for n in ns)]
+    for method in SETTINGS:
+        row = []
+        for n in ns:
+            mine = [cell for cell in planned if (cell.n_train, cell.method) == (n, method)]
+            row.append(f"{sum(cell in records for cell in mine)}/{len(mine)}" if mine else "-")
+        lines.append(method.ljust(12) + "".join(f"{text:>9s}" for text in row))
+    return lines
+
+
+def size_table(records, dataset, name, digits=3, methods=tuple(SETTINGS)):
+    """Lines: mean of one number over seeds, per method and training size, its standard deviation below; "-" where nothing is stored."""
+    found, ns = summaries(records, name), sizes(dataset)
+    lines = [name.ljust(12) + "".join(f"{n:>9d}" for n in ns)]
+    for method in methods:
+        row = [found.get((dataset, n, method)) for n in ns]
+        if any(row):
+            lines.append(method.ljust(12) + "".join(f"{entry[0]:9.{digits}f}" if entry else f"{'-':>9s}" for entry in row))
+            spread = ["" if entry is None or np.isnan(entry[1]) else f"({entry[1]:.{digits}f})" for entry in row]
+            lines.append(" " * 12 + "".join(f"{text:>9s}" for text in spread))
+    return lines
+
+
+def differences(records, dataset, name, method, other):
+    """[(n_train, mean of method minus mean of other, its standard error over the seeds of both)], where both have two seeds or more."""
+    found, rows = summaries(records, name), []
+    for n in sizes(dataset):
+        a, b = found.get((dataset, n, method)), found.get((dataset, n, other))
+        if a and b and min(a[2], b[2]) > 1:
+            rows.append((n, a[0] - b[0], float(np.sqrt(a[1] ** 2 / a[2] + b[1] ** 2 / b[2]))))
+    return rows
 
 
 def save_all(records, folder):

@@ -1,0 +1,68 @@
+"""What each test row scores under some of the stored cells: results/row_scores.json, for comparisons row by row.
+
+    python tools/row_scores.py [FOLDER]     FOLDER: fitted models, as `experiments run --models FOLDER` keeps them (build/models);
+                                            a cell whose model is not there is fitted and kept (a quarter of an hour for all)
+
+Waveform needs its CSV ($CMN_DATA).  Per row and group of seeds: the mean of ln p(true class), the share of right winners.
+"""
+import datetime
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+ALL = ("cavi", "mle-network", "mle-exact", "bbvi", "gibbs", "nuts")
+GROUPS = [("pinwheels", 400, m, 5) for m in ALL]
+GROUPS += [("pinwheels", 1600, m, 4) for m in ALL[:2]]
+GROUPS += [("waveform", 480, m, 4) for m in ALL[:2]] + [("waveform", 3840, m, 2) for m in ALL[:2]]
+
+
+def forecast(cell, folder):
+    """Log-probabilities of a cell's test rows, and their classes."""
+    from cmn_literate import CMNClassifier
+    from cmn_literate.experiments.run import run_cell, split
+
+    path = folder / f"{cell.key.replace('/', '-')}.npz"
+    if not path.is_file():
+        print(f"fitting {cell.key}", file=sys.stderr, flush=True)
+        run_cell(cell, models=folder)
+    data, _, test = split(cell)
+    return CMNClassifier.load(path).predict_log_proba(data.X[test]), data.y[test]
+
+
+def per_row(forecasts):
+    """Of several (log_p, y): mean ln p of the true class and share of right winners, per row."""
+    at = [log_p[np.arange(len(y)), y] for log_p, y in forecasts]
+    right = [log_p.argmax(1) == y for log_p, y in forecasts]
+    return {"ln_p": [float(f"{v:.7g}") for v in np.mean(at, 0)], "right": np.round(np.mean(right, 0), 2).tolist()}
+
+
+def main(folder=None):
+    from cmn_literate.datasets import waveform_proba
+    from cmn_literate.experiments.grid import Cell
+    from cmn_literate.experiments.run import split, versions
+
+    folder = Path(folder or ROOT / "build" / "models")
+    rows = {}
+    data, _, test = split(Cell("waveform", 3840, "cavi", 0))
+    exact = per_row([(np.log(waveform_proba(data.X[test])), data.y[test])])
+    top = waveform_proba(data.X[test]).max(1)
+    for dataset, n, method, seeds in GROUPS:
+        cells = [Cell(dataset, n, method, seed) for seed in range(seeds)]
+        rows[f"{dataset}/{n}/{method}"] = {"seeds": seeds, **per_row([forecast(cell, folder) for cell in cells])}
+    out = ROOT / "results" / "row_scores.json"
+    part = out.with_suffix(".part")
+    part.write_text(json.dumps({
+        "what": "per test row: mean over seeds of ln p(true class) and of being right; waveform/exact: Bayes rule with the true law",
+        "command": "python tools/row_scores.py", "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "versions": versions(), "waveform_sha256": data.sha256,
+        "rows": rows, "waveform/exact": {**exact, "confidence": np.round(top, 5).tolist()}}, separators=(",", ":")) + "\n")
+    os.replace(part, out)
+    print(f"wrote {out.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
