@@ -238,3 +238,7 @@ def test_tables_by_size_count_what_is_stored_and_show_the_gaps():
                                                 ["bbvi", "-", "0.600", "-"], ["(0.141)"]]
     (n, gap, error), = figures.differences(records, "iris", "accuracy", "cavi", "bbvi")
     assert n == 50 and gap == pytest.approx(0.25) and error == pytest.approx(np.sqrt((0.005 + 0.02) / 2))
+    for sign, ok, words in ((1, True, "holds"), (-1, False, "does not hold, fails at 50")):
+        better, lines = figures.verdicts(records, "iris", "accuracy", sign, "bbvi")
+        assert better == {50: ok} and lines[-1].endswith(f"all 1 sizes that both have: {words}")
+        assert lines[1].split() == ["50", "rows", "+0.250", "(0.112)", "cavi" if ok else "bbvi"]

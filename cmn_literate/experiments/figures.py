@@ -111,6 +111,19 @@ def differences(records, dataset, name, method, other):
     return rows
 
 
+def verdicts(records, dataset, name, sign, other, method="cavi"):
+    """Is a method better than another at every size that both have?   -> ({n_train: bool}, lines that say by how much)
+
+    sign: 1 where more is better, -1 where less is
+    """
+    better, lines = {}, [f"{name}: {method} minus {other} (s.e. over starts), and who is better"]
+    for n, gap, error in differences(records, dataset, name, method, other):
+        better[n] = bool(sign * gap > 0)
+        lines.append(f"  {n:5d} rows {gap:+9.3f}  ({error:.3f})  {method if better[n] else other}")
+    fails = ", ".join(str(n) for n, ok in better.items() if not ok)
+    return better, [*lines, f"  better at all {len(better)} sizes that both have: " + (f"does not hold, fails at {fails}" if fails else "holds")]
+
+
 def save_all(records, folder):
     """One PNG per data set of which something is stored.   -> the paths"""
     import matplotlib
