@@ -269,8 +269,9 @@ def record(jobs):
     sets = {}
     for d, n in ROWS.items():
         _, y, _, y_test = problem(d, n)
-        sets[d] = {"n_train": n, "n_test": len(y_test), "n_experts": PAPER_RUNS[d][2], "class_rows": np.bincount(y).tolist(),
-                   "sha256": load(d).sha256, "doi": FILES[d].doi if d in FILES else None}
+        data = load(d)
+        sets[d] = {"n_train": n, "n_test": len(y_test), "n_experts": PAPER_RUNS[d][2], "class_names": [str(c) for c in data.class_names],
+                   "class_rows": np.bincount(y).tolist(), "sha256": data.sha256, "doi": FILES[d].doi if d in FILES else None}
     return {
         "what": "coordinate ascent from many starts: bound, experts used, scores on one test set per data set",
         "command": "make results-restarts", "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "versions": versions(),
@@ -289,6 +290,8 @@ def record(jobs):
         "orders": nested({k: table(v) for k, v in grouped(jobs["orders"], lambda j: (j.dataset, "".join(map(str, j.order)))).items()}),
         "order_averages": {d: averaged_orders(v) for d, v in grouped(jobs["orders"], by_set).items()},
         "sweeps": {d: {str(s): table(v, at) for at, s in enumerate(SNAPSHOTS)} for d, v in grouped(jobs["sweeps"], by_set).items()},
+        "sweeps_averages": {d: {str(s): scores(problem(d, ROWS[d])[3], average_log_proba([result(j)["log_p"][at] for j in v]))
+                                for at, s in enumerate(SNAPSHOTS)} for d, v in grouped(jobs["sweeps"], by_set).items()},
         "large": {s: table(v) for s, v in grouped(jobs["large"], lambda j: j.start).items()},
     }
 
