@@ -3,7 +3,7 @@
     python tools/runtime.py             the whole record again (about ten minutes on one core)
 
 Times are CPU seconds of one process with one BLAS thread: the median over rounds in which the methods take turns, so that a slow minute of
-the machine meets all of them; and of that the median of three passes over all points, so that it does not decide a point. What has been measured is kept in build/runtime.part until the record is whole, and a run that was
+the machine meets all of them; and that in three passes over all points, so that it does not decide a point. What has been measured is kept in build/runtime.part until the record is whole, and a run that was
 stopped goes on from there, unless the modules that are timed have changed in the meantime.
 """
 import os
