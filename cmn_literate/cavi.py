@@ -20,14 +20,16 @@ import numpy as np
 from scipy.cluster.vq import kmeans2
 
 from cmn_literate.elbo import global_kl
-from cmn_literate.expfam import padded_second_moment, second_moment
+from cmn_literate.expfam import padded_second_moment, second_moment, spd_inverse
 from cmn_literate.experts import (
-    expert_update, experts_from_sums, unpack_symmetric, weighted_gram)
+    expert_update, experts_from_inverse, experts_from_sums, unpack_symmetric,
+    weighted_gram)
 from cmn_literate.gate import gate_tilt, gate_update
 from cmn_literate.latents import (
     Parameters, State, add_sums, estep, latent_update, make_rows, output_tilt,
     parameters_of, per_component, prepare, responsibilities, row_scores)
-from cmn_literate.multinomial_regression import coefficients_from_sums
+from cmn_literate.multinomial_regression import (
+    coefficients_from_inverse, coefficients_from_sums)
 from cmn_literate.polya_gamma import pg_mean
 from cmn_literate.simulate import Priors, check_count, check_X, check_y, pad
 from cmn_literate.stick_breaking import stick_counts
@@ -283,13 +285,16 @@ def mstep(sums, parameters, priors):
     reference -> Parameters, sum of the log normalisers of their factors (nats)
     """
     K, h, D = parameters.M.shape
-    gram = unpack_symmetric(sums.gram, D)
-    experts, z_experts = experts_from_sums(
-        sums.n_k, gram, sums.cross, sums.squares, parameters.M, priors)
+    P = unpack_symmetric(np.concatenate([sums.gram, sums.gate_gram]), D)
+    P[:K] += np.eye(D) / priors.v0
+    P[K:] += np.eye(D) / priors.sigma0**2
+    V, log_det_P = spd_inverse(P)               # of experts and gate in one call
+    experts, z_experts = experts_from_inverse(
+        sums.n_k, V[:K], log_det_P[:K], sums.cross, sums.squares, parameters.M, priors)
+    *beta0, z0 = coefficients_from_inverse(
+        V[K:], log_det_P[K:], sums.gate_linear, priors.sigma0)
     gram = unpack_symmetric(sums.output_gram, h + 1)
     *beta1, z1 = coefficients_from_sums(gram, sums.output_linear, priors.sigma1)
-    gram = unpack_symmetric(sums.gate_gram, D)
-    *beta0, z0 = coefficients_from_sums(gram, sums.gate_linear, priors.sigma0)
     log_normaliser = z_experts.sum() + z1.sum() + z0.sum()
     return Parameters(*beta1, *beta0, *experts), log_normaliser
 
@@ -301,8 +306,8 @@ def expected_log_joint(sums, prep):
     s, p, h, dot = sums, prep, prep.tau.shape[0], np.vdot     # dot sums products
     linear = dot(s.output_linear, p.beta1_mu) + dot(s.gate_linear, p.gate_mean)
     square = dot(s.output_gram, p.square) + dot(s.gate_gram, p.gate_square)
-    square += dot(s.squares, p.tau[:, :, 0].T) + h * dot(s.gram, p.spread)
-    return linear - 0.5 * square + dot(s.n_k, p.log_scale[:, 0] - 0.5 * h)
+    experts = dot(s.gram, p.spread) - dot(s.squares, p.half_tau)
+    return linear - 0.5 * square + experts - 0.5 * h * s.n_k.sum()
 
 
 # book/network/cavi.ipynb, cell cavi-60

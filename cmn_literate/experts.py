@@ -5,12 +5,14 @@ Bayesian linear regression with unknown noise has a posterior and an evidence in
 replace each count by a soft count and you hold the update of the experts.
 """
 
-__all__ = ["experts_from_sums", "two_pass_update", "regression_log_evidence", "mng_log_evidence",
-           "lower_triangle", "outer_features", "unpack_symmetric", "pack_quadratic",
-           "weighted_gram", "expert_update", "row_quadratic", "expert_log_density"]
+__all__ = ["experts_from_sums", "experts_from_inverse", "two_pass_update",
+           "regression_log_evidence", "mng_log_evidence", "lower_triangle", "outer_features",
+           "unpack_symmetric", "pack_quadratic", "weighted_gram", "expert_update", "row_quadratic",
+           "expert_log_density"]
 
 
 # book/network/experts.ipynb, cell experts-02
+import math
 from functools import lru_cache
 
 import autograd.numpy as np
@@ -31,16 +33,23 @@ def experts_from_sums(n_k, gram, cross, squares, M_ref, priors):
     -> (M (K,h,D), V (K,D,D) covariance, a (K,), b (K,h) rate), log_normaliser (K,)
        the maximum of the bound, without -(h/2) n_k ln 2 pi  [eq-expert-maximum]
     """
-    h, D = M_ref.shape[-2:]
-    V, log_det_P = spd_inverse(gram + onp.eye(D) / priors.v0)
-    pull = cross - M_ref / priors.v0
+    V, log_det_P = spd_inverse(gram + onp.eye(M_ref.shape[-1]) / priors.v0)
+    return experts_from_inverse(n_k, V, log_det_P, cross, squares, M_ref, priors)
+
+
+def experts_from_inverse(n_k, V, log_det_P, cross, squares, M_ref, priors):
+    """experts_from_sums, if V_k and log |V_k^-1| (K,) are known already.
+    [eq-mng-bowl, eq-expert-sums, eq-expert-maximum]"""
+    (h, D), p = M_ref.shape[-2:], priors
+    at_zero = M_ref / p.v0                          # pull of the prior to M = 0
+    pull = cross - at_zero
     shift = pull @ V
-    a = priors.a0 + n_k / 2
-    energy = squares + (M_ref ** 2).sum(-1) / priors.v0 - (shift * pull).sum(-1)
-    b = priors.b0 + 0.5 * onp.maximum(energy, 0.0)
-    squeeze = -0.5 * (log_det_P + D * onp.log(priors.v0))
-    noise = gammaln(a) - gammaln(priors.a0) + priors.a0 * onp.log(priors.b0)
-    return (M_ref + shift, V, a, b), h * (squeeze + noise) - a * onp.log(b).sum(-1)
+    a = p.a0 + n_k / 2
+    energy = squares + (M_ref * at_zero - shift * pull).sum(-1)
+    b = p.b0 + 0.5 * onp.maximum(energy, 0.0)
+    prior = math.lgamma(p.a0) - p.a0 * math.log(p.b0) + 0.5 * D * math.log(p.v0)
+    log_normaliser = h * (gammaln(a) - 0.5 * log_det_P - prior)
+    return (M_ref + shift, V, a, b), log_normaliser - a * onp.log(b).sum(-1)
 
 
 # book/network/experts.ipynb, cell experts-13
@@ -100,12 +109,13 @@ def lower_triangle(m):
 
     -> row i and column j of each of the m(m+1)/2 entries;
        its weight in a quadratic form: 1 if i = j, else 2  [eq-pack-quadratic];
-       place (m, m): where entry (i, j) of the matrix is packed
+       place (m, m): where entry (i, j) of the matrix is packed;
+       entry: m i + j, where the flattened matrix has it
     """
     i, j = onp.tril_indices(m)
     place = onp.zeros((m, m), int)
     place[i, j] = place[j, i] = onp.arange(i.size)
-    return i, j, onp.where(i == j, 1.0, 2.0), place
+    return i, j, onp.where(i == j, 1.0, 2.0), place, m * i + j
 
 
 # book/network/experts.ipynb, cell experts-33
@@ -125,7 +135,7 @@ def outer_features(XtT):
 # book/network/experts.ipynb, cell experts-34
 def unpack_symmetric(packed, m):
     """Packed (..., m(m+1)/2) -> symmetric (..., m, m).  [eq-outer-features]"""
-    return packed[..., lower_triangle(m)[3]]
+    return packed.take(lower_triangle(m)[3], -1)
 
 
 def pack_quadratic(S):
@@ -133,8 +143,9 @@ def pack_quadratic(S):
 
     S (..., m, m) symmetric -> (..., m(m+1)/2)
     """
-    i, j, weight, _ = lower_triangle(S.shape[-1])
-    return S[..., i, j] * weight
+    m = S.shape[-1]
+    _, _, weight, _, entry = lower_triangle(m)
+    return S.reshape(S.shape[:-2] + (m * m,)).take(entry, -1) * weight
 
 
 # book/network/experts.ipynb, cell experts-35

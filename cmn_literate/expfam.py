@@ -125,7 +125,7 @@ def spd_inverse(P):
     P = onp.asarray(P, dtype=float)
     try:
         C = onp.linalg.cholesky(P)
-        log_det_P = 2 * onp.log(onp.einsum("...ii->...i", C)).sum(axis=-1)
+        log_det_P = 2 * onp.log(C.diagonal(0, -2, -1)).sum(axis=-1)
         if not onp.isfinite(log_det_P).all():            # LAPACK may let NaN pass
             raise onp.linalg.LinAlgError
     except onp.linalg.LinAlgError:
@@ -136,21 +136,17 @@ def spd_inverse(P):
 
 
 # book/ingredients/blocks.ipynb, cell blocks-40
-def _smallest_pivot(d):
-    """Smallest entry of d, or 1 if there is none; ValueError unless positive."""
-    low = d.min() if d.size else 1.0
-    if not low > 0:
+def _check_definite(is_so):
+    if not is_so:
         raise ValueError("P: expected symmetric positive definite matrices, got "
                          "one that is not")
-    return low
 
 
 def _inverse_two(P):
     """spd_inverse_stacked for m = 2.  [eq-inverse-two]"""
     det = P[0, 0] * P[1, 1]
     det -= P[1, 0] * P[1, 0]
-    _smallest_pivot(P[0, 0])
-    _smallest_pivot(det)
+    _check_definite(P[0, 0].min(initial=1.0) > 0 and det.min(initial=1.0) > 0)
     inverse, r = onp.empty_like(P), 1 / det
     onp.multiply(P[1, 1], r, out=inverse[0, 0, ...])
     onp.multiply(P[0, 0], r, out=inverse[1, 1, ...])
@@ -177,12 +173,14 @@ def _ldl_in_place(A):
     return minus_r
 
 
-def _log_product(d, low):
-    """Sum of log d over axis 0, low <= d; one log if products stay in range."""
-    product = onp.multiply.reduce(d, axis=0)
-    if low > 1e-290 ** (1 / len(d)) and product.max(initial=1.0) < onp.inf:
-        return onp.log(product)
-    return onp.log(d).sum(axis=0)
+def _log_pivots(minus_r):
+    """Sum of log d over axis 0, from -1/d; one log if products stay in range."""
+    product = onp.multiply.reduce(minus_r, axis=0, initial=(-1.0)**len(minus_r))
+    logs = onp.log(product)
+    if not (onp.vdot(logs, logs) < 600**2 or abs(logs).max() < 600):
+        logs = onp.log(-minus_r).sum(axis=0)
+        _check_definite(onp.isfinite(logs).all())        # no pivot is 0
+    return -logs
 
 
 # book/ingredients/blocks.ipynb, cell blocks-42
@@ -197,14 +195,14 @@ def spd_inverse_stacked(P, overwrite=False):
     """
     A = P if overwrite else onp.array(P, dtype=float)
     if A.shape[0] == 1:
-        _smallest_pivot(A)
+        _check_definite(A.min(initial=1.0) > 0)
         return 1 / A, onp.log(A[0, 0])
     if A.shape[0] == 2:
         return _inverse_two(A)
     with onp.errstate(all="ignore"):                     # reported two lines on
         minus_r = _ldl_in_place(A)
-        d = onp.einsum("jj...->j...", A)
-        log_det_P = _log_product(d, _smallest_pivot(d))
+        _check_definite(minus_r.max(initial=-1.0) < 0)
+        log_det_P = _log_pivots(minus_r)
     onp.negative(minus_r[-1], out=A[-1, -1, ...])
     for i in range(A.shape[0] - 2, -1, -1):  # the block below is Z already
         row, column = A[i, i + 1:], A[i + 1:, i]

@@ -17,15 +17,15 @@ from typing import NamedTuple
 
 import autograd.numpy as np
 import numpy as onp
+from scipy.special import digamma
 
 from cmn_literate.experts import (
     expert_log_density, outer_features, pack_quadratic)
 from cmn_literate.expfam import (
-    gamma_mean_log, gaussian_entropy, padded_second_moment, second_moment,
-    spd_inverse_stacked)
+    gaussian_entropy, padded_second_moment, second_moment, spd_inverse_stacked)
 from cmn_literate.gate import gate_log_bound
 from cmn_literate.multinomial_regression import stick_log_bound
-from cmn_literate.polya_gamma import pg_mean, tilt_moments
+from cmn_literate.polya_gamma import pg_mean, tilt_moments, toss_moments
 from cmn_literate.simulate import pad
 from cmn_literate.stick_breaking import stick_counts
 
@@ -124,27 +124,35 @@ class Prepared(NamedTuple):
     [eq-latent-natural, eq-pack-quadratic]   J = L-1
 
     mean_map (h*K,D)            M, latent dimension first
-    tau (h,K,1)                 E[tau] = a / b
-    log_scale (K,1)             sum_i E[ln tau_i] / 2 + h/2: constants of T + H
-    spread (K,D(D+1)/2)         V_k: x~^T V_k x~ = spread @ outer_features
+    tau (h,K,1), half_tau (K,1,h)   E[tau] = a / b, and half of it
+    spread (K,D(D+1)/2)         for outer_features: -h/2 x~^T V_k x~, and the
+                                constants of T + H, sum_i E[ln tau_i] / 2 + h/2
     bend (h*h+h,J)              E[beta_1 beta_1^T]: block ww, then column wc
     square (J,(h+1)(h+2)/2)     E[beta_1 beta_1^T], for the packed E[x~1 x~1^T]
     beta1_mu (J,h+1)
     gate_mean (K-1,D)
+    gate_map (K,D)              sum_j kappa_jk psi_0j - b_jk ln 2 = gate_map @ x~
     gate_square (K-1,D(D+1)/2)  E[beta_0 beta_0^T], for outer_features
     """
     mean_map: np.ndarray
     tau: np.ndarray
-    log_scale: np.ndarray
+    half_tau: np.ndarray
     spread: np.ndarray
     bend: np.ndarray
     square: np.ndarray
     beta1_mu: np.ndarray
     gate_mean: np.ndarray
+    gate_map: np.ndarray
     gate_square: np.ndarray
 
 
 # book/network/latents.ipynb, cell latents-18
+@lru_cache(maxsize=64)
+def _coins(K):
+    """b_jk and kappa_jk of a choice among K, each (K,K-1).  [eq-kappa]"""
+    return stick_counts(onp.eye(K))
+
+
 def prepare(parameters):
     """Lay the global factors out for the E-step.  [eq-latent-natural]
 
@@ -152,16 +160,21 @@ def prepare(parameters):
     """
     p, (K, h, D) = parameters, parameters.M.shape
     B = second_moment(p.beta1_mu, p.beta1_S)
-    bend = onp.concatenate([B[:, :h, :h].reshape(len(B), h * h), B[:, :h, h]], 1)
+    spread, tau = -0.5 * h * pack_quadratic(p.V), p.a[:, None] / p.b
+    spread[:, -1] += 0.5 * (h * (1 + digamma(p.a)) - onp.log(p.b).sum(1))
+    b0, kappa0 = _coins(K)
+    gate_map = kappa0 @ p.beta0_mu
+    gate_map[:, -1] -= onp.log(2.0) * b0.sum(1)
     return Prepared(
         mean_map=p.M.transpose(1, 0, 2).reshape(h * K, D),
-        tau=(p.a[:, None] / p.b).T[:, :, None],
-        log_scale=0.5 * (gamma_mean_log(p.a[:, None], p.b).sum(-1) + h)[:, None],
-        spread=pack_quadratic(p.V),
-        bend=onp.ascontiguousarray(bend.T),
+        tau=tau.T[:, :, None],
+        half_tau=0.5 * tau[:, None],
+        spread=spread,
+        bend=B[:, :, :h].transpose(1, 2, 0).reshape(h * h + h, -1),
         square=pack_quadratic(B),
         beta1_mu=p.beta1_mu,
         gate_mean=p.beta0_mu,
+        gate_map=gate_map,
         gate_square=pack_quadratic(second_moment(p.beta0_mu, p.beta0_S)))
 
 
@@ -319,12 +332,6 @@ def add_sums(left, right):
 
 
 # book/network/latents.ipynb, cell latents-58
-@lru_cache(maxsize=64)
-def _from_stick(K):
-    """(K,K) matrix U with U x = sum_{k >= j} x_k, and U^T x = sum_{j <= k} x_j."""
-    return onp.triu(onp.ones((K, K)))
-
-
 def collect(
     rows, F, omega, gamma, moments, residual, energy, gate_omega, bound
 ):
@@ -338,14 +345,14 @@ def collect(
     J, weight = len(kappa), gamma * omega
     output_gram = weight.reshape(J, K * B) @ moments.reshape(-1, K * B).T
     mean1 = onp.einsum("kb,ikb->ib", gamma, moments[-h - 1:])
-    reach = _from_stick(K)[:-1] @ gamma                  # P(z >= j), j < K-1
-    squares = onp.einsum("kb,ikb->ki", gamma, energy)
+    squares = (energy.transpose(1, 0, 2) @ gamma[:, :, None])[:, :, 0]
+    (b0, kappa0), gram = _coins(K), gamma @ F.T          # its end: sum gamma x~
     residual *= gamma
     cross = (residual.reshape(h * K, B) @ XtT.T).reshape(h, K, -1)
     return Sums(
-        bound, gamma.sum(1), gamma @ F.T, cross.transpose(1, 0, 2), squares,
+        bound, gram[:, -1], gram, cross.transpose(1, 0, 2), squares,
         output_gram, kappa @ mean1.T,
-        (reach * gate_omega) @ F.T, (gamma[:-1] - 0.5 * reach) @ XtT.T)
+        (b0.T @ gamma * gate_omega) @ F.T, kappa0.T @ gram[:, -len(XtT):])
 
 
 # book/network/latents.ipynb, cell latents-60
@@ -355,35 +362,25 @@ def gate_rows(prep, XtT, F):
 
     XtT (D,B), F outer_features(XtT) -> (K,B), (K-1,B)
     """
-    psi = prep.gate_mean @ XtT
     xi = onp.sqrt(onp.maximum(prep.gate_square @ F, 0.0))
     omega, log_cosh = tilt_moments(xi)
-    log_cosh += onp.log(2.0)
-    bound = onp.zeros((len(psi) + 1, XtT.shape[1]))
-    psi *= 0.5
-    onp.subtract(psi, log_cosh, out=bound[:-1])          # stop at stick j
-    psi += log_cosh                                      # minus: pass stick j
-    bound[1:] -= _from_stick(len(psi)).T @ psi
+    bound = prep.gate_map @ XtT
+    bound -= _coins(len(bound))[0] @ log_cosh
     return bound, omega
 
 
 # book/network/latents.ipynb, cell latents-61
 def _tilt_rows(prep, moments, b, gamma):
     """Fresh E[omega_1], (J,K,B) or shared (J,1,B), and the bound's cost (K,B).
-    [eq-output-tilt, eq-output-tilt-shared, eq-output-bound]"""
+    [eq-output-tilt, eq-output-tilt-shared, eq-output-bound, eq-toss-moments]"""
     K, B = moments.shape[1:]
     psi2 = (prep.square @ moments.reshape(-1, K * B)).reshape(-1, K, B)
     if gamma is None:
-        xi = onp.sqrt(onp.maximum(psi2, 0.0, out=psi2), out=psi2)
-        omega, log_cosh = tilt_moments(xi)
-        cost = onp.einsum("jb,jkb->kb", b, log_cosh)
-        omega *= b[:, None, :]
-        return omega, cost
+        return toss_moments(psi2, b)
     xi2 = onp.einsum("kb,jkb->jb", gamma, psi2)[:, None, :]
-    omega, log_cosh = tilt_moments(onp.sqrt(onp.maximum(xi2, 0.0)))
-    omega *= b[:, None, :]                          # a shared tilt fits no expert
-    cost = 0.5 * onp.einsum("jb,jkb->kb", omega[:, 0], psi2 - xi2)
-    return omega, cost + onp.einsum("jb,jb->b", b, log_cosh[:, 0])
+    psi2 -= xi2                                     # a shared tilt fits no expert
+    omega, cost = toss_moments(xi2, b)
+    return omega, cost + 0.5 * onp.einsum("jb,jkb->kb", omega[:, 0], psi2)
 
 
 # book/network/latents.ipynb, cell latents-62
@@ -391,10 +388,10 @@ def _expert_rows(prep, F, residual, Sigma, log_det):
     """T + H of a block (K,B), and residual^2 + Sigma_ii (h,K,B).
     [eq-expert-density, eq-gaussian-entropy]"""
     energy = residual * residual
-    energy += onp.einsum("iikb->ikb", Sigma)
-    score = 0.5 * log_det
-    score -= onp.einsum("ik,ikb->kb", 0.5 * prep.tau[:, :, 0], energy)
-    score -= (0.5 * len(energy) * prep.spread) @ F - prep.log_scale
+    energy += Sigma.reshape(-1, *energy.shape[1:])[::len(energy) + 1]    # diagonal
+    score = prep.spread @ F
+    score += 0.5 * log_det
+    score -= (prep.half_tau @ energy.transpose(1, 0, 2))[:, 0]
     return score, energy
 
 
@@ -410,16 +407,15 @@ def estep(prep, rows, omega, inner=1, gamma=None):
     (XtT, b, kappa), (h, K, _) = rows, prep.tau.shape
     F = outer_features(XtT)
     mean = (prep.mean_map @ XtT).reshape(h, K, b.shape[1])
-    pull = prep.beta1_mu[:, :h].T @ kappa
+    pull = prep.beta1_mu.T @ kappa
     for _ in range(inner):
-        moments, Sigma, log_det = latent_moments(prep, mean, pull, omega)
+        moments, Sigma, log_det = latent_moments(prep, mean, pull[:h], omega)
         omega, cost = _tilt_rows(prep, moments, b, gamma)
     gate, gate_omega = gate_rows(prep, XtT, F)
     residual = onp.subtract(moments[-h - 1:-1], mean, out=mean)
     score, energy = _expert_rows(prep, F, residual, Sigma, log_det)
     score += gate
-    score += onp.einsum("ib,ikb->kb", pull, moments[-h - 1:-1])
-    score += prep.beta1_mu[:, h] @ kappa - onp.log(2.0) * b.sum(0)
+    score += onp.einsum("ib,ikb->kb", pull, moments[-h - 1:])
     score -= cost
     gamma, bound = responsibilities(score, axis=0)
     sums = collect(rows, F, omega, gamma, moments, residual, energy, gate_omega,

@@ -6,12 +6,14 @@ squares solves. On problems small enough for quadrature we can see exactly what 
 it loses.
 """
 
-__all__ = ["coefficients_from_sums", "regression_update", "regression_moments", "stick_log_bound",
-           "regression_bound", "MultinomialFit", "fit_multinomial", "log_sigmoid_normal",
-           "sigmoid_normal", "stick_log_means", "predict_multinomial"]
+__all__ = ["coefficients_from_sums", "coefficients_from_inverse", "regression_update",
+           "regression_moments", "stick_log_bound", "regression_bound", "MultinomialFit",
+           "fit_multinomial", "log_sigmoid_normal", "sigmoid_normal", "stick_log_means",
+           "predict_multinomial"]
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-02
+import math
 from numbers import Real
 from typing import NamedTuple
 
@@ -36,10 +38,15 @@ def coefficients_from_sums(gram, linear, sigma):
        log_normaliser (J,), nats: the maximum over q(beta_j) of
        E[linear . beta - beta^T gram beta / 2] - KL[q || N(0, sigma^2 I)]
     """
-    D = gram.shape[-1]
-    S, log_det_P = spd_inverse(gram + onp.eye(D) / sigma**2)
-    mu = onp.einsum("jde,je->jd", S, linear)
-    return mu, S, 0.5 * ((linear * mu).sum(-1) - log_det_P) - D * onp.log(sigma)
+    S, log_det_P = spd_inverse(gram + onp.eye(gram.shape[-1]) / sigma**2)
+    return coefficients_from_inverse(S, log_det_P, linear, sigma)
+
+
+def coefficients_from_inverse(S, log_det_P, linear, sigma):
+    """coefficients_from_sums, if S_j and log |S_j^-1| (J,) are known already.
+    [eq-mr-beta, eq-mr-normaliser]"""
+    mu, D = (S @ linear[:, :, None])[:, :, 0], S.shape[-1]
+    return mu, S, 0.5 * ((linear * mu).sum(-1) - log_det_P) - D * math.log(sigma)
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-09

@@ -6,7 +6,7 @@ more random variable is added to the model. That variable is Pólya-Gamma distri
 inference asks of it, its mean, variance and relative entropy, has a closed form.
 """
 
-__all__ = ["pg_mean", "pg_var", "log_cosh_half", "pg_kl", "tilt_moments"]
+__all__ = ["pg_mean", "pg_var", "log_cosh_half", "pg_kl", "tilt_moments", "toss_moments"]
 
 
 # book/ingredients/polya_gamma.ipynb, cell polya_gamma-14
@@ -95,6 +95,13 @@ def pg_kl(b, c):
 
 
 # book/ingredients/polya_gamma.ipynb, cell polya_gamma-31
+def _theta_in_place(tanh, h):
+    """theta(2 h), in the memory of tanh = tanh(h); h is used up."""
+    h *= 4.0
+    tanh /= h
+    return tanh
+
+
 def tilt_moments(xi, out=None):
     """E[omega] of PG(1, xi) and log cosh(xi/2), in few passes.  [eq-tilt-moments]
 
@@ -111,6 +118,24 @@ def tilt_moments(xi, out=None):
     onp.add(theta, 1.0, out=log_cosh)
     onp.log(log_cosh, out=log_cosh)
     onp.subtract(h, log_cosh, out=log_cosh)
-    h *= 4.0
-    theta /= h
-    return theta, log_cosh
+    return _theta_in_place(theta, h), log_cosh
+
+
+# book/ingredients/polya_gamma.ipynb, cell polya_gamma-34
+def toss_moments(square, b):
+    """E[omega] of PG(b, xi), and sum over coins of b log(2 cosh(xi/2)).
+    [eq-toss-moments, eq-tilt-moments]
+
+    square (J,K,B)  xi^2 of each coin; below 0 by rounding counts as 0; used up
+    b (J,B)         1 if it is tossed, else 0
+    -> omega (J,K,B), where 2.5e-31 stands for 0; cost (K,B)
+    """
+    least = 4e60 * (1 - b) + 1e-300
+    h = onp.maximum(square, least[:, None], out=square)
+    onp.sqrt(h, out=h)
+    h *= 0.5
+    tanh, cost = onp.tanh(h), onp.einsum("jb,jkb->kb", b, h)
+    for first in range(0, len(b), 1000):
+        factors = tanh[first:first + 1000] + 1
+        cost -= onp.log(onp.multiply.reduce(factors, initial=0.5**len(factors)))
+    return _theta_in_place(tanh, h), cost

@@ -7,7 +7,7 @@ from oracle import blocks, cmn, special
 from scipy.special import digamma
 
 from cmn_literate import expfam
-from cmn_literate.polya_gamma import log_cosh_half, pg_kl, pg_mean, pg_var, tilt_moments
+from cmn_literate.polya_gamma import log_cosh_half, pg_kl, pg_mean, pg_var, tilt_moments, toss_moments
 from cmn_literate.simulate import Priors, pad, sample_data, sample_sticks, sample_theta
 from cmn_literate.stick_breaking import stick_counts, stick_log_probs, stick_logits
 
@@ -79,6 +79,17 @@ def test_polya_gamma_functions(c):
     mean, log_cosh = tilt_moments(np.array([c, c]))
     assert_allclose(mean, special.theta(c), rtol=1e-14)
     assert_allclose(log_cosh, special.log_cosh_half(c), rtol=1e-12, atol=2e-16)
+
+
+def test_tossed_coins_add_up_and_the_others_have_no_weight():
+    tilts = np.array([[0.0, 1e-160, 0.3, 2.0, 40.0, 2000.0], [2000.0, 0.0, 1.0, 1e-3, 7.0, 0.5], [1.0, 5.0, 0.0, 900.0, 1e-8, 3.0]])
+    tossed = np.array([[1.0] * 6, [1.0, 0.0, 1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0, 0.0, 1.0]])
+    omega, cost = toss_moments(np.stack([tilts**2, tilts[:, ::-1]**2], 1), tossed)
+    for k, xi in enumerate((tilts, tilts[:, ::-1])):
+        for (j, n), b in np.ndenumerate(tossed):
+            assert_allclose(omega[j, k, n], b * special.theta(xi[j, n]), rtol=1e-14, atol=1e-30)
+        expected = [sum(np.log(2) + special.log_cosh_half(xi[j, n]) for j in range(3) if tossed[j, n]) for n in range(6)]
+        assert_allclose(cost[k], expected, rtol=1e-14)
 
 
 def test_polya_gamma_is_the_sum_of_gammas():
