@@ -264,7 +264,7 @@ def averaged_orders(jobs):
 def record(jobs):
     from cmn_literate.datasets import FILES, load
 
-    every = {j for part in jobs.values() for j in part}
+    every = {j for part in jobs.values() for j in part} | {j for d in ROWS for j in winners(jobs, d, *WARM)}
     by_start, by_set = lambda j: (j.dataset, j.start), lambda j: j.dataset
     sets = {}
     for d, n in ROWS.items():
