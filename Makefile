@@ -80,6 +80,12 @@ results-runtime: $(READY)  ## time every method again (ten minutes on a quiet ma
 results-restarts: $(READY)  ## fit from many starts again (half an hour; needs the data; fits in build/restarts are kept)
 	$(PY) tools/restarts.py
 
+results-rows: $(READY)  ## score the test rows one by one again (minutes; needs the data; fits in build/models are used)
+	$(PY) tools/row_scores.py
+
+results-others: $(READY)  ## run again the other classifiers that the book compares with (minutes; what is stored is skipped)
+	$(PY) tools/others.py
+
 results-check: $(READY) ## run a random sample of the stored cells again and compare
 	$(PY) -m cmn_literate experiments check
 
@@ -93,4 +99,4 @@ lock:                   ## requirements.txt from requirements.in (needs uv)
 clean:                  ## remove what the other targets made, but for .venv
 	rm -rf _build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 
-.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-baselines results-runtime results-restarts results-check vectors lock clean
+.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-baselines results-runtime results-restarts results-rows results-others results-check vectors lock clean

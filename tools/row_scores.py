@@ -17,7 +17,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 # data set, training rows, method, number of seeds; the cheap ones first
 GROUPS = (("waveform", 480, "cavi", 4), ("waveform", 480, "mle-network", 2), ("waveform", 3840, "cavi", 2),
-          ("pinwheels", 1600, "cavi", 4), ("pinwheels", 1600, "mle-network", 2),
+          ("pinwheels", 1600, "cavi", 8), ("pinwheels", 1600, "mle-network", 8),
           ("pinwheels", 400, "cavi", 5), ("pinwheels", 400, "mle-network", 5), ("pinwheels", 400, "mle-exact", 5),
           ("pinwheels", 400, "bbvi", 5), ("pinwheels", 400, "nuts", 2), ("pinwheels", 400, "gibbs", 2))
 
@@ -70,7 +70,7 @@ def main(folder=None):
     part = out.with_suffix(".part")
     part.write_text(json.dumps({
         "what": "per test row: mean over seeds of ln p(true class) and of being right; waveform/exact: Bayes rule with the true law",
-        "command": "python tools/row_scores.py", "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "command": "make results-rows", "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "versions": versions(), "waveform_sha256": data.sha256,
         "rows": rows, "waveform/exact": {**exact, "confidence": np.round(top, 5).tolist()}}, separators=(",", ":")) + "\n")
     os.replace(part, out)
