@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import cmn_literate
-from cmn_literate.experiments.grid import SETTINGS, TABLE_LIMIT, options_of
+from cmn_literate.experiments.grid import SETTINGS, options_of
 
 TRACE_POINTS = 200
 
@@ -89,7 +89,7 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
         log_p = model.predict_log_proba(data.X[test])
         train_scores = log_scores(data.y[train], model.predict_log_proba(data.X[train]), log=True)
         draws = None
-        if cell.n_train <= TABLE_LIMIT or cell.seed < 4:     # 200 draws of the likelihood of many rows cost more than the fit
+        if cell.n_train <= 200 or cell.seed < 4:     # 200 draws of the likelihood of many rows cost more than the fit
             draws = training_log_likelihoods(model, data.X[train], data.y[train], n_draws=200, rng=cell.seed)
     if models is not None:
         Path(models).mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,182 @@
+"""Other classifiers on the splits of the experiments -> results/others.json.
+
+Logistic regression, nearest neighbours, a random forest, gradient boosting, a Gaussian process, a network with temperature scaling, and
+CAVI-CMN from one start and from eight averaged ones.  What is stored is skipped, so an interrupted run goes on; needs the CSV files.
+
+    python tools/others.py [--budget MINUTES]
+"""
+import argparse
+import json
+import os
+import platform
+import time
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.linear_model import LogisticRegressionCV
+from sklearn.model_selection import StratifiedKFold, cross_val_predict, train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from threadpoolctl import threadpool_limits
+
+import cmn_literate
+from cmn_literate import CMNClassifier
+from cmn_literate.classifier import PAPER_RUNS
+from cmn_literate.experiments.grid import DATASETS, Cell, sizes
+from cmn_literate.experiments.run import split
+from cmn_literate.metrics import accuracy, brier, expected_calibration_error, log_scores
+
+PATH = Path(__file__).parent.parent / "results" / "others.json"
+SEEDS = {"logistic": 1, "neighbours": 1, "forest": 4, "boosting": 1, "gp": 1, "mlp": 4, "cmn": 1, "cmn-8": 1}
+GP_ROWS = 640
+
+
+def folds(y, seed=0):
+    """Five stratified folds, or as many as the rarest class has rows."""
+    return StratifiedKFold(min(5, int(np.bincount(y).min())), shuffle=True, random_state=seed)
+
+
+def smoothed(p, votes):
+    """One more vote for every class, so that no forecast is 0."""
+    return (votes * p + 1) / (votes + p.shape[1])
+
+
+def temperature(logits, y):
+    """The T >= 1 for which softmax(logits / T) has the smallest negative log likelihood of y.
+
+    Rows that are all classified correctly would take T to 0; a network is only ever cooled down here.
+    """
+    loss = lambda u: -log_softmax(logits / np.exp(u), axis=1)[np.arange(len(y)), y].mean()
+    found = float(np.exp(minimize_scalar(loss, bounds=(0, 5), method="bounded", options={"xatol": 1e-8}).x))
+    return found if loss(np.log(found)) < loss(0.0) else 1.0
+
+
+def logits_of(model, X):
+    """Inputs of the softmax of a fitted MLPClassifier, (n, L); 0 and the logit for two classes."""
+    for W, b in zip(model.coefs_[:-1], model.intercepts_[:-1]):
+        X = np.maximum(X @ W + b, 0.0)
+    X = X @ model.coefs_[-1] + model.intercepts_[-1]
+    return np.hstack([np.zeros_like(X), X]) if X.shape[1] == 1 else X
+
+
+def forecast(method, X, y, X_new, seed, n_experts):
+    """Fit on X, y.   -> (log probabilities of X_new, notes)"""
+    notes = {}
+    if method == "logistic":
+        model = LogisticRegressionCV(Cs=np.logspace(-3, 3, 13), cv=folds(y), scoring="neg_log_loss", max_iter=5000, l1_ratios=(0,),
+                                     use_legacy_attributes=False).fit(X, y)
+        p = model.predict_proba(X_new)
+    elif method == "neighbours":
+        loss = {}
+        for k in (1, 3, 5, 9, 15, 25, 45, 91, 151):
+            if k <= 0.6 * len(y):
+                p = cross_val_predict(KNeighborsClassifier(k), X, y, cv=folds(y), method="predict_proba")
+                loss[k] = -np.log(smoothed(p, k)[np.arange(len(y)), y]).mean()
+        notes["k"] = k = min(loss, key=loss.get)
+        p = KNeighborsClassifier(k).fit(X, y).predict_proba(X_new)
+        notes["zeros"], p = p, smoothed(p, k)
+    elif method == "forest":
+        model = RandomForestClassifier(500, random_state=seed).fit(X, y)
+        p = model.predict_proba(X_new)
+        notes["zeros"], p = p, smoothed(p, 500)
+    elif method == "boosting":
+        model = HistGradientBoostingClassifier(early_stopping=False, min_samples_leaf=min(20, max(2, len(y) // 10)),
+                                               random_state=seed).fit(X, y)
+        p = model.predict_proba(X_new)
+    elif method == "gp":
+        if len(y) > GP_ROWS:
+            X, y, notes["rows"] = X[:GP_ROWS], y[:GP_ROWS], GP_ROWS
+        kernel = ConstantKernel(4.0, (1e-2, 1e4)) * RBF(np.sqrt(X.shape[1]), (1e-1, 1e3))
+        p = GaussianProcessClassifier(kernel, random_state=0).fit(X, y).predict_proba(X_new)
+    elif method == "mlp":
+        share = max(0.2, (y.max() + 1) / len(y))
+        fit, held = train_test_split(np.arange(len(y)), test_size=share, stratify=y, random_state=seed)
+        model = MLPClassifier((64, 64), alpha=1e-3, max_iter=1000, random_state=seed).fit(X[fit], y[fit])
+        notes["temperature"] = T = temperature(logits_of(model, X[held]), y[held])
+        logits = logits_of(model, X_new)
+        notes["untempered"] = log_softmax(logits, axis=1)
+        return log_softmax(logits / T, axis=1), notes
+    else:
+        starts = 8 if method == "cmn-8" else 1
+        model = CMNClassifier(n_experts=n_experts, n_init=starts, random_state=seed).fit(X, y)
+        return model.predict_log_proba(X_new), notes
+    with np.errstate(divide="ignore"):
+        return np.log(p), notes
+
+
+def run(dataset, n_train, method, seed, data_home=None, keep_rows=False):
+    """One fit and its scores.   -> record"""
+    data, train, test = split(Cell(dataset, n_train, "cavi", seed), data_home)
+    labels, y = np.unique(data.y, return_inverse=True)
+    mean, scale = data.X[train].mean(0), data.X[train].std(0)
+    Z = (data.X - mean) / np.where(scale > 0, scale, 1.0)
+    start = time.process_time()
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        log_p, notes = forecast(method, Z[train], y[train], Z[test], seed, PAPER_RUNS[dataset][2])
+    cpu = time.process_time() - start
+    p, truth = np.exp(log_p), y[test]
+    p /= p.sum(1, keepdims=True)
+    rows = log_scores(truth, log_p, log=True)
+    record = {"dataset": dataset, "n_train": n_train, "method": method, "seed": seed, "accuracy": accuracy(truth, p),
+              "lpd": float(rows.mean()), "ece": expected_calibration_error(truth, p), "brier": brier(truth, p), "cpu_seconds": cpu}
+    if "zeros" in notes:                                  # test rows that were given probability 0 before smoothing
+        notes["zeros"] = int((notes["zeros"][np.arange(len(truth)), truth] == 0).sum())
+    if "untempered" in notes:
+        notes["untempered"] = float(notes["untempered"][np.arange(len(truth)), truth].mean())
+    record = {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in {**record, **notes}.items()}
+    if keep_rows:
+        record["log_scores"] = [round(float(v), 4) for v in rows]
+    return record
+
+
+def planned():
+    """(dataset, n_train, method, seed), cheap methods first."""
+    jobs = []
+    for method, seeds in SEEDS.items():
+        for dataset in DATASETS:
+            ns = sizes(dataset)
+            ns = (ns[0], ns[len(ns) // 2], ns[-1])
+            jobs += [(dataset, n, method, s) for n in ns for s in range(seeds)]
+    return jobs
+
+
+def write(records):
+    """Replace the file whole."""
+    found = {"what": "scores of other classifiers and of CAVI-CMN on the experiments' splits; log_scores per test row at the largest size",
+             "command": "python tools/others.py", "date": time.strftime("%Y-%m-%d"),
+             "versions": {"python": platform.python_version(), "cmn_literate": cmn_literate.__version__,
+                          **{p: version(p) for p in ("numpy", "scipy", "scikit-learn")}}}
+    lines = ",\n".join("  " + json.dumps(r) for r in records)
+    text = json.dumps(found, indent=1)[:-2] + ',\n "rows": [\n' + lines + "\n ]\n}\n"
+    PATH.with_suffix(".tmp").write_text(text)
+    os.replace(PATH.with_suffix(".tmp"), PATH)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--budget", type=float, default=float("inf"), help="minutes after which no new fit is started")
+    args = parser.parse_args()
+    records = json.loads(PATH.read_text())["rows"] if PATH.exists() else []
+    done = {(r["dataset"], r["n_train"], r["method"], r["seed"]) for r in records}
+    end = time.monotonic() + 60 * args.budget
+    for job in planned():
+        if job in done or time.monotonic() > end:
+            continue
+        dataset, n_train, method, seed = job
+        records.append(run(*job, keep_rows=n_train == sizes(dataset)[-1] and seed == 0))
+        write(records)
+        r = records[-1]
+        print(f"{dataset:10s} {n_train:5d} {method:10s} {seed}  accuracy {r['accuracy']:.3f}  LPD {r['lpd']:.3f}  ECE {r['ece']:.3f}  "
+              f"{r['cpu_seconds']:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
