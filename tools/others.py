@@ -143,7 +143,7 @@ def planned():
     for method, seeds in SEEDS.items():
         for dataset in DATASETS:
             ns = sizes(dataset)
-            ns = (ns[0], ns[len(ns) // 2], ns[-1])
+            ns = (ns[-1], ns[len(ns) // 2], ns[0])
             jobs += [(dataset, n, method, s) for n in ns for s in range(seeds)]
     return jobs
 
