@@ -38,7 +38,8 @@ def coin_tilt(square):
 
     square (...) >= 0 -> two arrays (...): the parabola of coin_cost
     """
-    theta, log_cosh = tilt_moments(onp.sqrt(onp.maximum(square, 0.0)))
+    quarter = onp.array(0.25 * square, ndmin=1)
+    theta, log_cosh = (v.reshape(onp.shape(square)) for v in tilt_moments(quarter))
     return theta, log_cosh + onp.log(2.0) - 0.5 * theta * square
 
 

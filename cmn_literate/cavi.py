@@ -286,15 +286,17 @@ def mstep(sums, parameters, priors):
     """
     K, h, D = parameters.M.shape
     P = unpack_symmetric(np.concatenate([sums.gram, sums.gate_gram]), D)
-    P[:K] += np.eye(D) / priors.v0
-    P[K:] += np.eye(D) / priors.sigma0**2
+    P.reshape(-1, D * D)[:K, ::D + 1] += 1 / priors.v0
+    P.reshape(-1, D * D)[K:, ::D + 1] += 1 / priors.sigma0**2
     V, log_det_P = spd_inverse(P)               # of experts and gate in one call
     experts, z_experts = experts_from_inverse(
         sums.n_k, V[:K], log_det_P[:K], sums.cross, sums.squares, parameters.M, priors)
     *beta0, z0 = coefficients_from_inverse(
         V[K:], log_det_P[K:], sums.gate_linear, priors.sigma0)
-    gram = unpack_symmetric(sums.output_gram, h + 1)
-    *beta1, z1 = coefficients_from_sums(gram, sums.output_linear, priors.sigma1)
+    P = unpack_symmetric(sums.output_gram, h + 1)
+    P.reshape(len(P), -1)[:, ::h + 2] += 1 / priors.sigma1**2
+    *beta1, z1 = coefficients_from_inverse(
+        *spd_inverse(P), sums.output_linear, priors.sigma1)
     log_normaliser = z_experts.sum() + z1.sum() + z0.sum()
     return Parameters(*beta1, *beta0, *experts), log_normaliser
 
@@ -303,11 +305,10 @@ def mstep(sums, parameters, priors):
 def expected_log_joint(sums, prep):
     """J: the part of sums.bound that depends on the global factors (nats).
     [eq-joint-sums]   sums Sums of an E-step with prep, Prepared -> float"""
-    s, p, h, dot = sums, prep, prep.tau.shape[0], np.vdot     # dot sums products
-    linear = dot(s.output_linear, p.beta1_mu) + dot(s.gate_linear, p.gate_mean)
-    square = dot(s.output_gram, p.square) + dot(s.gate_gram, p.gate_square)
-    experts = dot(s.gram, p.spread) - dot(s.squares, p.half_tau)
-    return linear - 0.5 * square + experts - 0.5 * h * s.n_k.sum()
+    s, p, K, dot = sums, prep, len(sums.n_k), np.vdot         # dot sums products
+    linear = dot(s.output_linear, p.beta1_mu) + dot(s.gram, p.forms[:K])
+    square = dot(s.output_gram, p.square) + dot(s.gate_gram, p.forms[K:])
+    return linear - 2 * square - dot(s.squares, p.half_tau) - dot(s.n_k, p.constants)
 
 
 # book/network/cavi.ipynb, cell cavi-60
@@ -344,8 +345,8 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False):
 def _block_sums(blocks, parameters, prep, inner):
     """Sums of all blocks.  Goes on behind the last block that carries a note
     (parameters, sums so far) with these very parameters."""
-    notes = [note is not None and note[0] is parameters for *_, note in blocks]
-    first = max((i + 1 for i, mine in enumerate(notes) if mine), default=0)
+    done = [i for i, (*_, note) in enumerate(blocks) if note and note[0] is parameters]
+    first = done[-1] + 1 if done else 0
     total = blocks[first - 1][3][1] if first else None
     for i in range(first, len(blocks)):
         rows, omega, gamma, _ = blocks[i]
@@ -366,7 +367,9 @@ def block_sweep(blocks, parameters, priors, inner=1):
     -> Parameters, bound after the M-step (nats)
     """
     prep = prepare(parameters)
-    total = _block_sums(blocks, parameters, prep, inner)
+    with np.errstate():
+        np.setbufsize(16)
+        total = _block_sums(blocks, parameters, prep, inner)
     after, log_normaliser = mstep(total, parameters, priors)
     return after, total.bound - expected_log_joint(total, prep) + log_normaliser
 

@@ -160,16 +160,14 @@ def _ldl_in_place(A):
     """P = L diag(d) L^T of matrices side by side, in the memory of P.  [eq-ldl]
 
     A (m, m, ...) holds P in its lower triangle; afterwards d on the diagonal,
-    minus L below it and u above it   -> -1/d (m, ...)
+    u below it (transposed) and minus L^T above it   -> -1/d (m, ...)
     """
     minus_r = onp.empty_like(A[0])
     for j in range(A.shape[0]):
         if j:
-            known = onp.einsum("ik...,k...->i...", A[j:, :j], A[:j, j])
-            A[j:, j] += known
+            A[j:, j] += onp.einsum("ki...,k...->i...", A[:j, j:], A[j, :j])
         onp.divide(-1, A[j, j], out=minus_r[j, ...])
-        A[j, j + 1:] = A[j + 1:, j]
-        A[j + 1:, j] *= minus_r[j]
+        onp.multiply(A[j + 1:, j], minus_r[j], out=A[j, j + 1:])
     return minus_r
 
 
@@ -205,9 +203,9 @@ def spd_inverse_stacked(P, overwrite=False):
         log_det_P = _log_pivots(minus_r)
     onp.negative(minus_r[-1], out=A[-1, -1, ...])
     for i in range(A.shape[0] - 2, -1, -1):  # the block below is Z already
-        row, column = A[i, i + 1:], A[i + 1:, i]
-        onp.einsum("jk...,k...->j...", A[i + 1:, i + 1:], column, out=row)
-        corner = onp.einsum("k...,k...->...", column, row)
+        row, column = A[i, i + 1:], A[i + 1:, i]         # row: minus L^T
+        onp.einsum("jk...,k...->j...", A[i + 1:, i + 1:], row, out=column)
+        corner = onp.einsum("k...,k...->...", row, column)
         onp.subtract(corner, minus_r[i], out=A[i, i, ...])
-        A[i + 1:, i] = row
+        A[i, i + 1:] = column
     return A, log_det_P

@@ -125,25 +125,24 @@ class Prepared(NamedTuple):
 
     mean_map (h*K,D)            M, latent dimension first
     tau (h,K,1), half_tau (K,1,h)   E[tau] = a / b, and half of it
-    spread (K,D(D+1)/2)         for outer_features: -h/2 x~^T V_k x~, and the
-                                constants of T + H, sum_i E[ln tau_i] / 2 + h/2
+    forms (2K-1,D(D+1)/2)       for outer_features; K rows: -h/2 x~^T V_k x~,
+                                sum_j kappa_jk <psi_0j> - b_jk ln 2, and the
+                                constants of T + H, sum_i E[ln tau_i] / 2 + h/2;
+                                K-1 rows: E[beta_0 beta_0^T] / 4
+    constants (K,)              h/2 - sum_j b_jk ln 2: what forms contain that no
+                                factor of q(Theta) has a part in
     bend (h*h+h,J)              E[beta_1 beta_1^T]: block ww, then column wc
-    square (J,(h+1)(h+2)/2)     E[beta_1 beta_1^T], for the packed E[x~1 x~1^T]
+    square (J,(h+1)(h+2)/2)     E[beta_1 beta_1^T] / 4, for the packed E[x~1 x~1^T]
     beta1_mu (J,h+1)
-    gate_mean (K-1,D)
-    gate_map (K,D)              sum_j kappa_jk psi_0j - b_jk ln 2 = gate_map @ x~
-    gate_square (K-1,D(D+1)/2)  E[beta_0 beta_0^T], for outer_features
     """
     mean_map: np.ndarray
     tau: np.ndarray
     half_tau: np.ndarray
-    spread: np.ndarray
+    forms: np.ndarray
+    constants: np.ndarray
     bend: np.ndarray
     square: np.ndarray
     beta1_mu: np.ndarray
-    gate_mean: np.ndarray
-    gate_map: np.ndarray
-    gate_square: np.ndarray
 
 
 # book/network/latents.ipynb, cell latents-18
@@ -159,23 +158,22 @@ def prepare(parameters):
     Parameters or State -> Prepared
     """
     p, (K, h, D) = parameters, parameters.M.shape
-    B = second_moment(p.beta1_mu, p.beta1_S)
-    spread, tau = -0.5 * h * pack_quadratic(p.V), p.a[:, None] / p.b
-    spread[:, -1] += 0.5 * (h * (1 + digamma(p.a)) - onp.log(p.b).sum(1))
+    B, B0 = (second_moment(p.beta1_mu, p.beta1_S),
+             second_moment(p.beta0_mu, p.beta0_S))
     b0, kappa0 = _coins(K)
-    gate_map = kappa0 @ p.beta0_mu
-    gate_map[:, -1] -= onp.log(2.0) * b0.sum(1)
+    tau, constants = p.a[:, None] / p.b, 0.5 * h - onp.log(2.0) * b0.sum(1)
+    forms = pack_quadratic(onp.concatenate([-0.5 * h * p.V, 0.25 * B0]))
+    forms[:K, -D:] += kappa0 @ p.beta0_mu
+    forms[:K, -1] += 0.5 * (h * digamma(p.a) - onp.log(p.b).sum(1)) + constants
     return Prepared(
         mean_map=p.M.transpose(1, 0, 2).reshape(h * K, D),
         tau=tau.T[:, :, None],
         half_tau=0.5 * tau[:, None],
-        spread=spread,
+        forms=forms,
+        constants=constants,
         bend=B[:, :, :h].transpose(1, 2, 0).reshape(h * h + h, -1),
-        square=pack_quadratic(B),
-        beta1_mu=p.beta1_mu,
-        gate_mean=p.beta0_mu,
-        gate_map=gate_map,
-        gate_square=pack_quadratic(second_moment(p.beta0_mu, p.beta0_S)))
+        square=0.25 * pack_quadratic(B),
+        beta1_mu=p.beta1_mu)
 
 
 # book/network/latents.ipynb, cell latents-20
@@ -189,8 +187,7 @@ def _latent_natural(prep, mean, pull, omega):
     P, eta = tilted[:h * h].reshape(h, h, K, B), tilted[h * h:]
     onp.subtract(pull[:, None, :], eta, out=eta)
     eta += prep.tau * mean
-    for i in range(h):
-        P[i, i] += prep.tau[i]
+    tilted[:h * h:h + 1] += prep.tau                       # the diagonal of P
     return P, eta
 
 
@@ -356,17 +353,14 @@ def collect(
 
 
 # book/network/latents.ipynb, cell latents-60
-def gate_rows(prep, XtT, F):
-    """Gate bound with fresh tilts, and theta(xi_0), of a block.
+def gate_rows(square):
+    """theta(xi_0) and sum_j b_jk ln cosh(xi_0j/2) of a block.
     [eq-gate-fresh, eq-gate-tilt]
 
-    XtT (D,B), F outer_features(XtT) -> (K,B), (K-1,B)
+    square (K-1,B) = (xi_0/2)^2, used up   -> (K-1,B), (K,B)
     """
-    xi = onp.sqrt(onp.maximum(prep.gate_square @ F, 0.0))
-    omega, log_cosh = tilt_moments(xi)
-    bound = prep.gate_map @ XtT
-    bound -= _coins(len(bound))[0] @ log_cosh
-    return bound, omega
+    omega, log_cosh = tilt_moments(square)
+    return omega, _coins(len(square) + 1)[0] @ log_cosh
 
 
 # book/network/latents.ipynb, cell latents-61
@@ -374,23 +368,22 @@ def _tilt_rows(prep, moments, b, gamma):
     """Fresh E[omega_1], (J,K,B) or shared (J,1,B), and the bound's cost (K,B).
     [eq-output-tilt, eq-output-tilt-shared, eq-output-bound, eq-toss-moments]"""
     K, B = moments.shape[1:]
-    psi2 = (prep.square @ moments.reshape(-1, K * B)).reshape(-1, K, B)
+    psi2 = (prep.square @ moments.reshape(-1, K * B)).reshape(-1, K, B)   # quarters
     if gamma is None:
         return toss_moments(psi2, b)
     xi2 = onp.einsum("kb,jkb->jb", gamma, psi2)[:, None, :]
     psi2 -= xi2                                     # a shared tilt fits no expert
     omega, cost = toss_moments(xi2, b)
-    return omega, cost + 0.5 * onp.einsum("jb,jkb->kb", omega[:, 0], psi2)
+    return omega, cost + 2.0 * onp.einsum("jb,jkb->kb", omega[:, 0], psi2)
 
 
 # book/network/latents.ipynb, cell latents-62
-def _expert_rows(prep, F, residual, Sigma, log_det):
-    """T + H of a block (K,B), and residual^2 + Sigma_ii (h,K,B).
+def _expert_rows(prep, residual, Sigma, log_det):
+    """What of T + H is not in forms, (K,B), and residual^2 + Sigma_ii (h,K,B).
     [eq-expert-density, eq-gaussian-entropy]"""
     energy = residual * residual
     energy += Sigma.reshape(-1, *energy.shape[1:])[::len(energy) + 1]    # diagonal
-    score = prep.spread @ F
-    score += 0.5 * log_det
+    score = 0.5 * log_det
     score -= (prep.half_tau @ energy.transpose(1, 0, 2))[:, 0]
     return score, energy
 
@@ -411,11 +404,13 @@ def estep(prep, rows, omega, inner=1, gamma=None):
     for _ in range(inner):
         moments, Sigma, log_det = latent_moments(prep, mean, pull[:h], omega)
         omega, cost = _tilt_rows(prep, moments, b, gamma)
-    gate, gate_omega = gate_rows(prep, XtT, F)
+    forms = prep.forms @ F
+    gate_omega, gate_cost = gate_rows(forms[K:])
     residual = onp.subtract(moments[-h - 1:-1], mean, out=mean)
-    score, energy = _expert_rows(prep, F, residual, Sigma, log_det)
-    score += gate
+    score, energy = _expert_rows(prep, residual, Sigma, log_det)
+    score += forms[:K]
     score += onp.einsum("ib,ikb->kb", pull, moments[-h - 1:])
+    score -= gate_cost
     score -= cost
     gamma, bound = responsibilities(score, axis=0)
     sums = collect(rows, F, omega, gamma, moments, residual, energy, gate_omega,

@@ -95,6 +95,13 @@ def pg_kl(b, c):
 
 
 # book/ingredients/polya_gamma.ipynb, cell polya_gamma-31
+def _root_and_tanh(square, least):
+    """h and tanh(h), h^2 = max(square, least); h in the memory of square."""
+    h = onp.maximum(square, least, out=square)
+    onp.sqrt(h, out=h)
+    return h, onp.tanh(h)
+
+
 def _theta_in_place(tanh, h):
     """theta(2 h), in the memory of tanh = tanh(h); h is used up."""
     h *= 4.0
@@ -102,23 +109,17 @@ def _theta_in_place(tanh, h):
     return tanh
 
 
-def tilt_moments(xi, out=None):
+def tilt_moments(square):
     """E[omega] of PG(1, xi) and log cosh(xi/2), in few passes.  [eq-tilt-moments]
 
-    xi  : (...)                  tilts >= 0 (not checked: this is the inner loop)
-    out : two arrays like xi     written to if given
+    square (...)    (xi/2)^2; below 0 by rounding counts as 0; used up
     -> theta (...), log_cosh (...)
     """
-    if out is None:
-        out = onp.empty(onp.shape(xi)), onp.empty(onp.shape(xi))
-    theta, log_cosh = out
-    h = onp.maximum(xi, 1e-150)
-    h *= 0.5
-    onp.tanh(h, out=theta)
-    onp.add(theta, 1.0, out=log_cosh)
+    h, tanh = _root_and_tanh(square, 1e-300)
+    log_cosh = tanh + 1.0
     onp.log(log_cosh, out=log_cosh)
     onp.subtract(h, log_cosh, out=log_cosh)
-    return _theta_in_place(theta, h), log_cosh
+    return _theta_in_place(tanh, h), log_cosh
 
 
 # book/ingredients/polya_gamma.ipynb, cell polya_gamma-34
@@ -126,15 +127,13 @@ def toss_moments(square, b):
     """E[omega] of PG(b, xi), and sum over coins of b log(2 cosh(xi/2)).
     [eq-toss-moments, eq-tilt-moments]
 
-    square (J,K,B)  xi^2 of each coin; below 0 by rounding counts as 0; used up
+    square (J,K,B)  (xi/2)^2 of each coin; below 0 counts as 0; used up
     b (J,B)         1 if it is tossed, else 0
     -> omega (J,K,B), where 2.5e-31 stands for 0; cost (K,B)
     """
-    least = 4e60 * (1 - b) + 1e-300
-    h = onp.maximum(square, least[:, None], out=square)
-    onp.sqrt(h, out=h)
-    h *= 0.5
-    tanh, cost = onp.tanh(h), onp.einsum("jb,jkb->kb", b, h)
+    least = 1e60 * (1 - b) + 1e-300
+    h, tanh = _root_and_tanh(square, least[:, None])
+    cost = onp.einsum("jb,jkb->kb", b, h)
     for first in range(0, len(b), 1000):
         factors = tanh[first:first + 1000] + 1
         cost -= onp.log(onp.multiply.reduce(factors, initial=0.5**len(factors)))

@@ -76,7 +76,7 @@ def test_polya_gamma_functions(c):
             assert_allclose(pg_var(b, sign * c), special.pg_var(b, c), rtol=1e-11)
             assert_allclose(pg_kl(b, sign * c), special.pg_kl(b, c), rtol=1e-9, atol=1e-22)
         assert_allclose(log_cosh_half(sign * c), special.log_cosh_half(c), rtol=1e-14, atol=1e-300)
-    mean, log_cosh = tilt_moments(np.array([c, c]))
+    mean, log_cosh = tilt_moments((np.array([c, c]) / 2)**2)
     assert_allclose(mean, special.theta(c), rtol=1e-14)
     assert_allclose(log_cosh, special.log_cosh_half(c), rtol=1e-12, atol=2e-16)
 
@@ -84,7 +84,7 @@ def test_polya_gamma_functions(c):
 def test_tossed_coins_add_up_and_the_others_have_no_weight():
     tilts = np.array([[0.0, 1e-160, 0.3, 2.0, 40.0, 2000.0], [2000.0, 0.0, 1.0, 1e-3, 7.0, 0.5], [1.0, 5.0, 0.0, 900.0, 1e-8, 3.0]])
     tossed = np.array([[1.0] * 6, [1.0, 0.0, 1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0, 0.0, 1.0]])
-    omega, cost = toss_moments(np.stack([tilts**2, tilts[:, ::-1]**2], 1), tossed)
+    omega, cost = toss_moments(np.stack([tilts**2, tilts[:, ::-1]**2], 1) / 4, tossed)
     for k, xi in enumerate((tilts, tilts[:, ::-1])):
         for (j, n), b in np.ndenumerate(tossed):
             assert_allclose(omega[j, k, n], b * special.theta(xi[j, n]), rtol=1e-14, atol=1e-30)
