@@ -334,7 +334,7 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False):
     size = block_size(len(X), X.shape[1] + 1, K, latent_dim, J)
     blocks = []
     for s in range(0, len(X), size):
-        rows = make_rows(X[s:s + size], y[s:s + size], n_classes)
+        rows = make_rows(X[s:s + size], y[s:s + size], n_classes, size == len(X))
         omega = np.repeat(0.25 * rows.b[:, None, :], 1 if shared else K, axis=1)
         gamma = np.full((K, rows.b.shape[1]), 1.0 / K) if shared else None
         blocks.append((rows, omega, gamma, None))
@@ -480,7 +480,7 @@ def _check_start(start, X, y, sizes, priors, shared):
     for block in start.resume:
         last = first + block[0].XtT.shape[1]
         rows = make_rows(X[first:last], y[first:last], sizes[2])
-        if not all(map(np.array_equal, rows, block[0])):
+        if not all(map(np.array_equal, rows[:3], block[0][:3])):
             break
         first = last
     if not start.resume or first != len(X):

@@ -148,8 +148,10 @@ class Prepared(NamedTuple):
 # book/network/latents.ipynb, cell latents-18
 @lru_cache(maxsize=64)
 def _coins(K):
-    """b_jk and kappa_jk of a choice among K, each (K,K-1).  [eq-kappa]"""
-    return stick_counts(onp.eye(K))
+    """b_jk and kappa_jk of a choice among K, each (K,K-1), and sum_j b_jk ln 2 (K,).
+    [eq-kappa]"""
+    b, kappa = stick_counts(onp.eye(K))
+    return b, kappa, onp.log(2.0) * b.sum(1)
 
 
 def prepare(parameters):
@@ -160,8 +162,8 @@ def prepare(parameters):
     p, (K, h, D) = parameters, parameters.M.shape
     B, B0 = (second_moment(p.beta1_mu, p.beta1_S),
              second_moment(p.beta0_mu, p.beta0_S))
-    b0, kappa0 = _coins(K)
-    tau, constants = p.a[:, None] / p.b, 0.5 * h - onp.log(2.0) * b0.sum(1)
+    _, kappa0, ln2 = _coins(K)
+    tau, constants = p.a[:, None] / p.b, 0.5 * h - ln2
     forms = pack_quadratic(onp.concatenate([-0.5 * h * p.V, 0.25 * B0]))
     forms[:K, -D:] += kappa0 @ p.beta0_mu
     forms[:K, -1] += 0.5 * (h * digamma(p.a) - onp.log(p.b).sum(1)) + constants
@@ -221,18 +223,21 @@ def latent_moments(prep, mean, pull, omega):
 class Rows(NamedTuple):
     """A block of B rows, rows last.  [eq-kappa]
 
-    XtT (D,B) padded inputs; b, kappa (J,B) coins tossed and excess of heads by y
+    XtT (D,B) padded inputs; b, kappa (J,B) coins tossed and excess of heads by y;
+    F (D(D+1)/2,B) outer_features(XtT) if they are kept, else None
     """
     XtT: np.ndarray
     b: np.ndarray
     kappa: np.ndarray
+    F: np.ndarray = None
 
 
-def make_rows(X, y, n_classes):
+def make_rows(X, y, n_classes, features=False):
     """Lay a block of rows out.  [eq-kappa]   X (B,d), y (B,) -> Rows"""
     tables = stick_counts(onp.eye(n_classes))
     b, kappa = (onp.ascontiguousarray(table[y].T) for table in tables)
-    return Rows(onp.ascontiguousarray(pad(X).T), b, kappa)
+    XtT = onp.ascontiguousarray(pad(X).T)
+    return Rows(XtT, b, kappa, outer_features(XtT) if features else None)
 
 
 # book/network/latents.ipynb, cell latents-24
@@ -244,7 +249,7 @@ def latent_update(X, y, parameters, xi1):
     """
     prep = prepare(parameters)
     h, K, _ = prep.tau.shape
-    XtT, b, kappa = make_rows(X, y, len(prep.beta1_mu) + 1)
+    XtT, b, kappa, _ = make_rows(X, y, len(prep.beta1_mu) + 1)
     mean = (prep.mean_map @ XtT).reshape(h, K, len(X))
     pull = prep.beta1_mu[:, :h].T @ kappa
     omega = onp.moveaxis(per_component(pg_mean(1.0, xi1)), (0, 2), (2, 0))
@@ -338,12 +343,12 @@ def collect(
     moments of latent_moments, residual (h,K,B) = mu - M x~ (overwritten),
     energy (h,K,B) = residual^2 + Sigma_ii, gate_omega (K-1,B) = theta(xi_0)
     """
-    (XtT, _, kappa), (h, K, B) = rows, residual.shape
+    (XtT, _, kappa, _), (h, K, B) = rows, residual.shape
     J, weight = len(kappa), gamma * omega
     output_gram = weight.reshape(J, K * B) @ moments.reshape(-1, K * B).T
     mean1 = onp.einsum("kb,ikb->ib", gamma, moments[-h - 1:])
     squares = (energy.transpose(1, 0, 2) @ gamma[:, :, None])[:, :, 0]
-    (b0, kappa0), gram = _coins(K), gamma @ F.T          # its end: sum gamma x~
+    (b0, kappa0, _), gram = _coins(K), gamma @ F.T       # its end: sum gamma x~
     residual *= gamma
     cross = (residual.reshape(h * K, B) @ XtT.T).reshape(h, K, -1)
     return Sums(
@@ -397,8 +402,8 @@ def estep(prep, rows, omega, inner=1, gamma=None):
     Shared tilts: omega (J,1,B), and gamma (K,B) of the last sweep.
     -> Sums, omega, gamma, the last two for the next sweep
     """
-    (XtT, b, kappa), (h, K, _) = rows, prep.tau.shape
-    F = outer_features(XtT)
+    (XtT, b, kappa, F), (h, K, _) = rows, prep.tau.shape
+    F = outer_features(XtT) if F is None else F
     mean = (prep.mean_map @ XtT).reshape(h, K, b.shape[1])
     pull = prep.beta1_mu.T @ kappa
     for _ in range(inner):
