@@ -44,13 +44,13 @@ def leapfrog(value_and_grad, q, p, grad, step, inv_mass):
     return q, half + 0.5 * step * grad, value, grad
 
 
-# book/roads/hmc.ipynb, cell hmc-17
+# book/roads/hmc.ipynb, cell hmc-16
 def draw_momentum(inv_mass, shape, rng):
     """p ~ N(0, M).  [eq-hmc-momentum]   inv_mass (P,) or a number -> (shape)"""
     return rng.normal(size=shape) / np.sqrt(inv_mass)
 
 
-# book/roads/hmc.ipynb, cell hmc-18
+# book/roads/hmc.ipynb, cell hmc-17
 class HMCState(NamedTuple):
     """Where a chain is.  [eq-hmc-energy]
 
@@ -77,7 +77,7 @@ class HMCStats(NamedTuple):
     divergent: np.ndarray
 
 
-# book/roads/hmc.ipynb, cell hmc-20
+# book/roads/hmc.ipynb, cell hmc-19
 def hmc_step(value_and_grad, state, step, n_leapfrog, inv_mass, rng):
     """One transition: fresh momentum, a trajectory, Metropolis' yes or no.
     [eq-hmc-accept]   HMCState -> (HMCState, HMCStats); leading axes are chains"""
@@ -99,7 +99,7 @@ def hmc_step(value_and_grad, state, step, n_leapfrog, inv_mass, rng):
     return new, HMCStats(new.value, energy, accept, moved, error > 1000)
 
 
-# book/roads/hmc.ipynb, cell hmc-29
+# book/roads/hmc.ipynb, cell hmc-28
 class HMCDraws(NamedTuple):
     """Result of `hmc`.  [eq-hmc-accept]
 
@@ -109,7 +109,7 @@ class HMCDraws(NamedTuple):
     stats: HMCStats
 
 
-# book/roads/hmc.ipynb, cell hmc-30
+# book/roads/hmc.ipynb, cell hmc-29
 def check_start(value_and_grad, q, step, inv_mass):
     """The first HMCState of a chain; ValueError for numbers that make no sense.
     [eq-hmc-energy]   q (...,P), inv_mass array () or (P,)"""
@@ -133,7 +133,7 @@ def check_start(value_and_grad, q, step, inv_mass):
     return HMCState(q, np.asarray(value, float), np.asarray(grad, float))
 
 
-# book/roads/hmc.ipynb, cell hmc-31
+# book/roads/hmc.ipynb, cell hmc-30
 def hmc(value_and_grad, q, n_draws, step, n_leapfrog, inv_mass=1.0, rng=None,
         n_warmup=0, jitter=0.0, callback=None):
     """Hamiltonian Monte Carlo with fixed step, trajectory length and masses.
