@@ -315,12 +315,13 @@ def worst(draws):
 
 # book/roads/diagnostics.ipynb, cell diagnostics-46
 def convergence(draws, X, nodes=None, max_draws_each=None, rng=0):
-    """R-hat and effective sizes of what counts, and of the parameters.
+    """R-hat and effective sizes of ln p of the classes, of the log joint, and of the
+    parameters.
     [eq-diag-worst, eq-diag-symmetry]
 
     draws PosteriorDraws, X (n,d) rows at which predictions are compared
     max_draws_each   None: all draws; else the last so many of each chain
-    -> {"probabilities": Worst, "log joint": Worst, "parameters": Worst}
+    -> {"probabilities": Worst (of their logs), "log joint": Worst, "parameters": Worst}
     """
     if max_draws_each is not None:
         last = -min(draws.n_draws, check_count(

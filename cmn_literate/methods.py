@@ -114,7 +114,7 @@ def _unpack_factors(arrays, e):
 
 # book/roads/one_table.ipynb, cell one_table-11
 def worst_rhat(draws, X, n_rows=20):
-    """Largest split R-hat of the log density and of class probabilities at n_rows
+    """Largest split R-hat of the log density and of ln p of the classes at n_rows
     rows of X (N,d).  [eq-table-rhat]   -> float; inf below 4 draws per chain"""
     if draws.n_draws < 4 or not np.isfinite(draws.log_joint).all():
         return np.inf
