@@ -11,11 +11,12 @@ from tangle import ROOT, module_sources, read_chapters
 
 pytestmark = pytest.mark.slow
 
+NEED_SKLEARN = ("classifier", "methods")          # the estimator, and what plugs the other methods into it
 CORE = f"""
 import importlib, sys
 import numpy as np
 import cmn_literate
-for module in {[m for m in module_sources(read_chapters(ROOT), ROOT) if m != "classifier"]}:
+for module in {[m for m in module_sources(read_chapters(ROOT), ROOT) if m not in NEED_SKLEARN]}:
     importlib.import_module("cmn_literate." + module)
 assert "site-packages" in cmn_literate.__file__
 try:
@@ -47,13 +48,18 @@ def run(*command, **kwargs):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built from a copy, so that no stale build folder is packed and none is left."""
+    """Built from a copy, so that no stale build folder is packed and none is left; in a folder of its own, since another
+    worker may build as well."""
     source = tmp_path_factory.mktemp("source")
     shutil.copytree(ROOT / "cmn_literate", source / "cmn_literate", ignore=shutil.ignore_patterns("__pycache__", ".*"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    run(sys.executable, "-m", "pip", "wheel", "-qq", "--no-deps", "-w", str(ROOT / "dist"), str(source))
-    return max((ROOT / "dist").glob("cmn_literate-*.whl"), key=lambda p: p.stat().st_mtime)
+    built = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "pip", "wheel", "-qq", "--no-deps", "-w", str(built), str(source))
+    (file,) = built.glob("cmn_literate-*.whl")
+    (ROOT / "dist").mkdir(exist_ok=True)
+    shutil.copy(file, ROOT / "dist")
+    return file
 
 
 def test_wheel_holds_the_package_and_nothing_else(wheel):
