@@ -147,3 +147,15 @@ def test_an_interrupted_write_leaves_the_old_module(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         tangle.write_atomically(target, "new")
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
+
+
+def test_check_needs_nothing_but_python(book, monkeypatch, capsys):
+    """Without nbformat the notebooks are read as JSON: the same modules, and a stale one is still named."""
+    book.chapter("first", "#| export\nimport math", F)
+    assert run(book) == 0
+    monkeypatch.setattr(tangle, "nbformat", None)
+    assert run(book, "--check") == 0 and tangle.main(["--check"], tangle.ROOT) == 0
+    module = book.module("first")
+    module.write_text(module.read_text().replace("2 * x", "3 * x"))
+    assert run(book, "--check") == 1
+    assert "first" in "".join(capsys.readouterr())

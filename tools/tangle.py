@@ -9,13 +9,17 @@ import only modules of earlier chapters.
 
 import argparse
 import ast
+import json
 import os
 import re
 import sys
 import textwrap
 from pathlib import Path
 
-import nbformat
+try:
+    import nbformat
+except ModuleNotFoundError:                                   # --check then reads the notebooks as plain JSON
+    nbformat = None
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "cmn_literate"
@@ -50,13 +54,28 @@ def chapter_order(root=ROOT):
     return re.findall(r"^[\s#]*- file: *(book/\S+)", toc, re.MULTILINE)
 
 
+class Node(dict):
+    """A JSON object whose entries are attributes."""
+    __getattr__ = dict.__getitem__
+
+
+def read_notebook(path):
+    """A notebook of format 4; without nbformat as Nodes, which is all that tangling needs."""
+    if nbformat:
+        return nbformat.read(path, as_version=4)
+    notebook = json.loads(path.read_text(encoding="utf-8"), object_hook=Node)
+    for cell in notebook.cells:
+        cell["source"] = "".join(cell.source)
+    return notebook
+
+
 def read_chapters(root=ROOT):
     """{path relative to root: notebook} of every chapter, in the order of _toc.yml."""
     place = {name: i for i, name in enumerate(chapter_order(root))}
     paths = [p.relative_to(root) for p in (root / "book").rglob("*.ipynb")
              if not any(part.startswith(".") for part in p.relative_to(root).parts)]
     paths.sort(key=lambda p: (place.get(p.with_suffix("").as_posix(), len(place)), p))
-    return {p.as_posix(): nbformat.read(root / p, as_version=4) for p in paths}
+    return {p.as_posix(): read_notebook(root / p) for p in paths}
 
 
 def module_sources(chapters, root=ROOT):
