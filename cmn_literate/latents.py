@@ -233,7 +233,8 @@ class Rows(NamedTuple):
 
 
 def make_rows(X, y, n_classes, features=False):
-    """Lay a block of rows out.  [eq-kappa]   X (B,d), y (B,) -> Rows"""
+    """Lay a block of rows out.  [eq-kappa]   X (B,d), y (B,) -> Rows, which keeps
+    its outer features if features is true"""
     tables = stick_counts(onp.eye(n_classes))
     b, kappa = (onp.ascontiguousarray(table[y].T) for table in tables)
     XtT = onp.ascontiguousarray(pad(X).T)

@@ -459,3 +459,20 @@ def test_a_converged_fit_stays_or_goes_on():
     further = fit(X, y, tol=1e-5, start=done, **args)
     assert further.converged and further.n_sweeps > done.n_sweeps
     assert np.array_equal(further.elbo, fit(X, y, tol=1e-5, **args).elbo)
+
+
+def test_a_fit_leaves_numpys_buffers_as_they_were():
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+    before = np.getbufsize()
+
+    def stop(n_sweeps, elbo):
+        assert np.getbufsize() == before
+        if n_sweeps == 2:
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        fit(X, y, n_experts=2, max_sweeps=3, callback=stop)
+    blocks, start = cavi.make_blocks(X, y, 2, 2, 3), cavi.init_parameters(X, y, 2, 2, 3, Priors(), np.random.default_rng(0))
+    with pytest.raises(ValueError):
+        cavi.block_sweep(blocks, start._replace(a=start.a * np.nan), Priors())
+    assert np.getbufsize() == before
