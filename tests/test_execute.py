@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import os
 
 import execute
 import nbformat
@@ -23,7 +24,9 @@ def stored(tmp_path_factory):
     path = book.chapter("first", "import sys\nfrom cmn_literate.helper import VALUE\nprint(VALUE)\nsys.stdout.flush()\nprint('next')",
                         "#| verify eq-a\nassert VALUE == 7\n0.5", f"#| show\n#| alt: A line\n#| alt: that rises.\n{FIGURE}",
                         "#| solution\nprint('solved')  ", "import os\nprint(os.path.basename(os.getcwd()))")
+    environment = dict(os.environ)
     assert execute.execute("book/a/first.ipynb", book.root) is None
+    assert dict(os.environ) == environment                                       # the chapter has its own
     first = path.read_bytes(), path.stat().st_mtime_ns
     assert execute.execute("book/a/first.ipynb", book.root) is None
     return path, first

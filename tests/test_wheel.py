@@ -1,5 +1,6 @@
 """The wheel, alone in an empty environment: the core imports, fits and predicts; the estimator names what it misses."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -41,7 +42,9 @@ print("fitted and predicted with the core alone")
 
 
 def run(*command, **kwargs):
-    done = subprocess.run(command, capture_output=True, text=True, **kwargs)
+    """Without PYTHONPATH, which would put a checkout before the wheel."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, **kwargs)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

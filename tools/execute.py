@@ -141,13 +141,13 @@ def execute(path, root=ROOT):
     """Run one chapter and store it. Returns None, or a message that names notebook and cell."""
     file = root / path
     notebook = nbformat.read(file, as_version=4)
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    os.environ.pop("MPLBACKEND", None)                     # figures belong into the notebook
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep))
+    env.pop("MPLBACKEND", None)                             # figures belong into the notebook
     client = NotebookClient(notebook, timeout=TIMEOUT, kernel_name="python3", record_timing=False,
                             resources={"metadata": {"path": str(file.parent)}})
     try:
         normalise(notebook, file.stem)
-        client.execute()
+        client.execute(env=env)
         notebook.metadata = notebook_metadata(notebook)         # the kernel has added its version
         for cell in notebook.cells:
             if cell.cell_type == "code":
