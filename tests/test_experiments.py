@@ -120,6 +120,8 @@ def test_estimates_come_from_the_nearest_stored_cells():
     stored = {near: record(near, 8.0), near._replace(seed=9): record(near, 4.0), far: record(far, 50.0)}
     assert report.estimate(CELL, stored) == pytest.approx(3.0)
     assert report.estimate(CELL._replace(method="gibbs"), stored) > 0
+    stored[near._replace(seed=10)] = record(near, 4.0) | {"scoring_cpu_seconds": 16.0}
+    assert report.estimate(CELL, stored) == pytest.approx(10.0)                  # the scores cost time too
 
 
 def test_summaries_are_means_over_seeds():
@@ -197,6 +199,7 @@ def test_quick_cells_cover_every_method_and_all_of_their_seeds_are_stored():
 def test_a_quick_cell_run_again_is_what_was_stored(cell):
     stored = store.read("results/small")
     again = run.run_cell(cell, overrides=SMALL[cell])
+    assert 0 < again["scoring_cpu_seconds"] < 60
     assert command.compare(stored[cell], again, command.siblings(cell, stored)) == []
 
 

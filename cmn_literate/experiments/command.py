@@ -8,7 +8,7 @@ import numpy as np
 
 from cmn_literate.experiments import store
 from cmn_literate.experiments.grid import DATASETS, SETTINGS, SMALL, TABLE_ROWS, Cell, plan, small_cells
-from cmn_literate.experiments.report import estimate, progress_table, score_table, value
+from cmn_literate.experiments.report import estimate, progress_table, score_table, value, whole_cost
 
 FOLDER, SMALL_FOLDER = "results/cells", "results/small"
 
@@ -120,7 +120,7 @@ def check(args):
         records, picked = store.read(args.folder if args.folder != Path(FOLDER) else SMALL_FOLDER), list(SMALL)
     else:
         records = store.read(args.folder)
-        small = [cell for cell, record in records.items() if record["cpu_seconds"] <= args.limit]
+        small = [cell for cell, record in records.items() if whole_cost(record) <= args.limit]
         picked = [small[i] for i in np.random.default_rng(args.seed).permutation(len(small))[:args.cells]]
     failed = 0
     for cell in picked:

@@ -39,13 +39,19 @@ def summaries(records, name):
     return out
 
 
+def whole_cost(record):
+    """CPU seconds of the fit and, where it is stored, of all scores after it: for draws that is the larger part."""
+    return record["cpu_seconds"] + record.get("scoring_cpu_seconds", 0.0)
+
+
 def estimate(cell, records):
     """CPU seconds that a cell should take: the mean of the stored cells most like it, scaled by rows; else a guess."""
-    same = [(abs(np.log(other.n_train / cell.n_train)), record["cpu_seconds"] * cell.n_train / other.n_train)
+    same = [((abs(np.log(other.n_train / cell.n_train)), "scoring_cpu_seconds" not in record),
+             whole_cost(record) * cell.n_train / other.n_train)
             for other, record in records.items() if (other.dataset, other.method) == (cell.dataset, cell.method)]
     if same:
-        nearest = min(distance for distance, _ in same)
-        return float(np.mean([seconds for distance, seconds in same if distance == nearest]))
+        likest = min(unlike for unlike, _ in same)
+        return float(np.mean([seconds for unlike, seconds in same if unlike == likest]))
     options = options_of(cell)
     steps = options.get("n_steps") or options.get("n_chains", 1) * (options.get("n_warmup", 0) + options.get("n_draws", 500))
     return GUESS[cell.method] * steps * cell.n_train * 20
@@ -59,7 +65,7 @@ def progress_table(records):
     for method in SETTINGS:
         mine = [c for c in cells if c.method == method]
         done = [c for c in mine if c in records]
-        row = [len(mine), len(done), sum(records[c]["cpu_seconds"] for c in done) / 3600,
+        row = [len(mine), len(done), sum(whole_cost(records[c]) for c in done) / 3600,
                sum(estimate(c, records) for c in mine if c not in records) / 3600]
         total = [a + b for a, b in zip(total, row)]
         lines.append("{:12s} {:8d} {:6d} {:12.2f} {:14.2f}".format(method, *row))

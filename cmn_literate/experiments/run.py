@@ -86,6 +86,7 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
         warnings.simplefilter("ignore")                  # the record says whether it converged
         model.fit(data.X[train], data.y[train])
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+        scoring = time.process_time()
         log_p = model.predict_log_proba(data.X[test])
         train_scores = log_scores(data.y[train], model.predict_log_proba(data.X[train]), log=True)
         draws = None
@@ -105,6 +106,7 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
         metrics |= {"waic": w.elpd / len(train), "waic_se": w.se / len(train), "waic_bad_rows": int((w.p_rows > 0.4).sum()),
                     "loo": loo.elpd / len(train), "loo_se": loo.se / len(train), "loo_bad_rows": int((loo.k > 0.7).sum())}
     steps, values = thin(trace)
+    scoring = time.process_time() - scoring
     return {
         "cell": cell._asdict(),
         "setting": {"method": setting.method, **options, "n_experts": model.n_experts},
@@ -113,6 +115,7 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
         "steps": int(model.n_sweeps_), "converged": bool(model.converged_),
         "steps_decay": None if np.isnan(decay_steps(trace)) else round(decay_steps(trace), 3), "steps_within_1_nat": steps_within(trace, 1.0),
         "seconds": round(seconds, 4), "cpu_seconds": round(cpu, 4), "seconds_per_step": float(f"{cpu / model.n_sweeps_:.4g}"),
+        "scoring_cpu_seconds": round(scoring, 4),
         "rhat": plain(getattr(model.fits_[0], "rhat", None)),
         "peak_mb": peak_mb(),
         "versions": versions(), "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
