@@ -2,8 +2,9 @@
 """Data you can trust
 
 A comparison of classifiers is worth no more than the data under it. Here are two generators whose
-*best possible* score we can compute, seven real data sets of which every byte is checked, and one
-way to split rows that keeps class proportions at every training size.
+*best possible* score we can compute, seven files (six real data sets, and the waveforms of UCI) of
+which every byte is checked, and one way to split rows that keeps class proportions at every
+training size.
 """
 
 __all__ = ["make_pinwheels", "pinwheel_proba", "WAVES", "PAIRS", "make_waveform", "waveform_proba",
