@@ -40,7 +40,7 @@ def summaries(records, name):
 
 
 def whole_cost(record):
-    """CPU seconds of the fit and, where it is stored, of all scores after it: for draws that is the larger part."""
+    """CPU seconds of the fit and, where it is stored, of all scores after it: for draws and many classes the larger part."""
     return record["cpu_seconds"] + record.get("scoring_cpu_seconds", 0.0)
 
 
