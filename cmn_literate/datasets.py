@@ -280,6 +280,9 @@ def _download(name):
     archive = pooch.retrieve(
         f"{UCI}/{FILES[name].uci}.zip", known_hash=None, fname=f"{name}.zip",
         path=pooch.os_cache("cmn_literate"))
+    if not zipfile.is_zipfile(archive):
+        Path(archive).unlink()
+        raise OSError("UCI sent something else than a ZIP archive; it is removed")
     with zipfile.ZipFile(archive) as content:
         names, wanted = sorted(content.namelist()), FILES[name].member
         found = [m for m in names if fnmatch.fnmatch(m.rpartition("/")[2], wanted)]
@@ -299,8 +302,8 @@ def load(name, data_home=None, download=False):
     name: a key of FILES, or "pinwheels" (2100 generated rows).  Looks for
     <name>.csv in data_home, then in the folder $CMN_DATA, then at scikit-learn's
     copy (iris, wdbc), then, only with download=True, at UCI.  FileNotFoundError
-    says where we looked and how to get the file; ValueError: an unknown name, or
-    a file that is not the known one byte for byte.
+    says where we looked, how to get the file, and why a download failed;
+    ValueError: an unknown name, or a file that is not the known one byte for byte.
     """
     if name == "pinwheels":
         X, y = make_pinwheels(2100, np.random.default_rng(2016))
@@ -316,7 +319,12 @@ def load(name, data_home=None, download=False):
             return _parse(name, path.read_bytes(), str(path))
     content, source = _from_scikit_learn(name), "scikit-learn"
     if content is None and download and FILES[name].member:
-        content, source = _download(name), f"UCI, doi:{FILES[name].doi}"
+        try:
+            content, source = _download(name), f"UCI, doi:{FILES[name].doi}"
+        except OSError as error:
+            raise FileNotFoundError(
+                f"{_how_to_get(name, data_home)}\nThe download failed: {error}"
+            ) from error
     if content is None:
         raise FileNotFoundError(_how_to_get(name, data_home))
     return _parse(name, content, source)

@@ -319,6 +319,25 @@ def test_download_of_something_else(archive):
         load("waveform", download=True)
 
 
+@pytest.mark.parametrize("fault", ["offline", "no archive"])
+def test_a_download_that_fails_says_why_and_how_else_to_get_the_file(fault, monkeypatch, tmp_path):
+    pooch = pytest.importorskip("pooch")
+    monkeypatch.delenv("CMN_DATA", raising=False)
+    page = tmp_path / "rice.zip"
+
+    def retrieve(url, known_hash, **where):
+        if fault == "offline":
+            raise ConnectionError("no route to the archive")
+        page.write_text("<html>try again later</html>")
+        return str(page)
+
+    monkeypatch.setattr(pooch, "retrieve", retrieve)
+    reason = "no route to the archive" if fault == "offline" else "something else than a ZIP archive"
+    with pytest.raises(FileNotFoundError, match=r"(?s)rice.csv not found.*fetch it by hand.*The download failed: .*" + reason):
+        load("rice", data_home=tmp_path, download=True)
+    assert not page.exists()                             # or the next call would find it in the cache
+
+
 def test_download_without_pooch(monkeypatch):
     monkeypatch.delenv("CMN_DATA", raising=False)
     monkeypatch.setitem(sys.modules, "pooch", None)
