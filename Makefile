@@ -74,6 +74,9 @@ results-baselines: $(READY)  ## run again the long runs of the other roads (hour
 	$(PY) -m cmn_literate experiments run --table --jobs 2 --models build/models
 	$(PY) tools/table_maps.py build/models
 
+results-cells: $(READY)  ## run the cells of the experiments that are missing (hours; needs the data; stop and start as you like)
+	$(PY) -m cmn_literate experiments run --jobs 2
+
 results-runtime: $(READY)  ## time every method again (ten minutes on a quiet machine)
 	$(PY) tools/runtime.py
 
@@ -99,4 +102,4 @@ lock:                   ## requirements.txt from requirements.in (needs uv)
 clean:                  ## remove what the other targets made, but for .venv
 	rm -rf _build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 
-.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-baselines results-runtime results-restarts results-rows results-others results-check vectors lock clean
+.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-baselines results-cells results-runtime results-restarts results-rows results-others results-check vectors lock clean
