@@ -1,11 +1,13 @@
 """Command line: fit a classifier on a CSV file, predict class probabilities for another.  Thin: no mathematics here."""
 
 import argparse
+import contextlib
 import csv
 import os
 import signal
 import sys
 import warnings
+from collections import Counter
 
 import numpy as np
 
@@ -19,49 +21,65 @@ class Refused(Exception):
     """A problem that the user can mend; its message is one line."""
 
 
+def read_lines(file):
+    """(number of its first line, cells) of every row; blank lines are not rows."""
+    reader, number, out = csv.reader(file, strict=True), 1, []
+    for cells in reader:
+        if cells:
+            out.append((number, cells))
+        number = reader.line_num + 1
+    return out
+
+
+def plain(names):
+    """Names without the blanks around them; those that would then be equal keep theirs."""
+    count = Counter(name.strip() for name in names)
+    return [name.strip() if count[name.strip()] == 1 else name for name in names]
+
+
 def read_csv(path):
-    """Header (list of names) and rows (lists of strings, as many as names) of a CSV file with a header row; - is stdin."""
+    """Header (list of names) and rows (line number, list of as many strings) of a CSV file with a header row; - is stdin."""
     try:
         if path == "-":
-            lines = list(csv.reader(sys.stdin, strict=True))
+            sys.stdin.reconfigure(encoding="utf-8-sig", newline="")
+            rows = read_lines(sys.stdin)
         else:
             with open(path, newline="", encoding="utf-8-sig") as file:
-                lines = list(csv.reader(file, strict=True))
+                rows = read_lines(file)
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise Refused(f"{path}: expected a CSV file in UTF-8 ({error})") from None
-    numbered = [(number, line) for number, line in enumerate(lines, 1) if line]     # blank lines count for nothing
-    if len(numbered) < 2:
-        raise Refused(f"{path}: expected a header and at least one row, got {len(numbered)} line(s)")
-    header = [name.strip() for name in numbered[0][1]]
+    if len(rows) < 2:
+        raise Refused(f"{path}: expected a header and at least one row, got {len(rows)} line(s)")
+    header = plain(rows.pop(0)[1])
     twice = sorted({name for name in header if header.count(name) > 1})
-    if twice or "" in header:
+    if twice or not all(map(str.strip, header)):
         raise Refused(f"{path}: expected a header of distinct names, got " + (f"twice: {', '.join(twice)}" if twice else "an empty name"))
-    for number, line in numbered[1:]:
-        if len(line) != len(header):
-            raise Refused(f"{path}: row {number - 1}: expected {len(header)} cells, got {len(line)}")
-    return header, [line for _, line in numbered[1:]]
+    for line, cells in rows:
+        if len(cells) != len(header):
+            raise Refused(f"{path}: line {line}: expected {len(header)} cells, got {len(cells)}")
+    return header, rows
 
 
 def numbers(path, header, rows, names):
-    """Columns of those names as float64 (n, d); Refused names row (counted from 1, without the header) and column."""
+    """Columns of those names as float64 (n, d); Refused names line and column."""
     absent = [name for name in names if name not in header]
     if absent:
         raise Refused(f"{path}: no column {', '.join(map(repr, absent))}; it has {', '.join(map(repr, header))}")
     columns = [header.index(name) for name in names]
     out = np.empty((len(rows), len(names)))
-    for n, row in enumerate(rows):
+    for n, (line, cells) in enumerate(rows):
         for i, column in enumerate(columns):
-            cell = row[column].strip()
+            cell = cells[column].strip()
             if cell.lower() in MISSING:
-                raise Refused(f"{path}: row {n + 1}, column {names[i]!r}: missing value")
+                raise Refused(f"{path}: line {line}, column {names[i]!r}: missing value")
             try:
                 out[n, i] = float(cell.replace("_", "x"))              # Python would read 1_000, a CSV does not mean it
             except ValueError:
-                raise Refused(f"{path}: row {n + 1}, column {names[i]!r}: expected a number, got {cell!r}") from None
+                raise Refused(f"{path}: line {line}, column {names[i]!r}: expected a number, got {cell!r}") from None
             if not np.isfinite(out[n, i]):
-                raise Refused(f"{path}: row {n + 1}, column {names[i]!r}: expected a finite number, got {cell!r}")
+                raise Refused(f"{path}: line {line}, column {names[i]!r}: expected a finite number, got {cell!r}")
     return out
 
 
@@ -70,11 +88,36 @@ def labels(path, header, rows, target):
     if target not in header:
         raise Refused(f"{path}: no column {target!r}; it has {', '.join(map(repr, header))}")
     column = header.index(target)
-    y = [row[column].strip() for row in rows]
-    gone = next((n for n, label in enumerate(y) if label.lower() in MISSING), None)
-    if gone is not None:
-        raise Refused(f"{path}: row {gone + 1}, column {target!r}: missing label")
+    y = [cells[column].strip() for _, cells in rows]
+    for (line, _), label in zip(rows, y):
+        if label.lower() in MISSING:
+            raise Refused(f"{path}: line {line}, column {target!r}: missing label{label and f' {label!r}'}; leave such rows out"
+                          + (f", or, if {label!r} is a class, give it another name" if label else ""))
     return np.array(y)
+
+
+@contextlib.contextmanager
+def writing(path):
+    """Refused, for an error of the operating system, names --out."""
+    try:
+        yield
+    except OSError as error:
+        raise Refused(f"--out: {path}: {error.strerror or error}") from None
+
+
+def check_out(path):
+    """Refuse an --out that cannot be written before the work, not after."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if path in ("", "-"):
+        raise Refused(f"--out: expected the name of a file, got {path!r}")
+    if not os.path.isdir(folder):
+        raise Refused(f"--out: no folder {folder}")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise Refused(f"--out: expected the name of a file, {path} is {'a folder' if os.path.isdir(path) else 'no ordinary file'}")
+    with writing(path):
+        part = f"{path}.{os.getpid()}.part"                             # where it is written first
+        open(part, "wb").close()
+        os.unlink(part)
 
 
 def report_scores(model, X, y, what):
@@ -91,7 +134,13 @@ def report_scores(model, X, y, what):
 
 
 def fit(args):
+    if args.out is not None:
+        check_out(args.out)
+    if args.data == args.test == "-":
+        raise Refused("--test: standard input is read once, for the rows to fit")
     header, rows = read_csv(args.data)
+    if args.target not in header:
+        args.target = args.target.strip()                               # as the header
     y = labels(args.data, header, rows, args.target)
     names = [name for name in header if name != args.target]
     if not names:
@@ -104,7 +153,7 @@ def fit(args):
     from cmn_literate.classifier import holdout_rows
 
     held = None
-    if args.test:
+    if args.test is not None:
         test_header, test_rows = read_csv(args.test)
         held = numbers(args.test, test_header, test_rows, names), labels(args.test, test_header, test_rows, args.target), args.test
         unknown = sorted(set(held[1]) - set(y))
@@ -117,8 +166,6 @@ def fit(args):
         keep, out = holdout_rows(y, n_test, np.random.default_rng(args.seed))
         held = X[out], y[out], f"{args.holdout:g} of the file"
         X, y = X[keep], y[keep]
-    if args.out and not os.path.isdir(os.path.dirname(os.path.abspath(args.out))):
-        raise Refused(f"--out: no folder {os.path.dirname(os.path.abspath(args.out))}")
     classes = None if held is None else sorted(set(y) | set(held[1]))
     model = CMNClassifier(n_experts=args.experts, latent_dim=args.latent_dim, n_init=args.n_init, max_sweeps=args.max_sweeps,
                           random_state=args.seed, classes=classes, verbose=int(sys.stderr.isatty()))
@@ -132,13 +179,17 @@ def fit(args):
     print(f"ELBO        {model.elbo_:.3f} nats")
     if held is not None:
         report_scores(model, *held)
-    if args.out:
+    if args.out is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
-        model.save(args.out)
+        with writing(args.out):
+            model.save(args.out)
         print(f"model       {args.out}")
 
 
 def predict(args):
+    if args.out != "-":
+        check_out(args.out)
+
     from cmn_literate import CMNClassifier
 
     model = CMNClassifier.load(args.model)
@@ -150,7 +201,7 @@ def predict(args):
         names = header
     else:
         del model.feature_names_in_                                     # columns are picked by name below
-    p = model.predict_proba(numbers(args.data, header, rows, list(names)))
+    p = model.predict_proba(numbers(args.data, header, rows, plain(names)))
     table = [[str(label) for label in model.classes_], *([repr(float(value)) for value in row] for row in p)]
     if args.out == "-":
         csv.writer(sys.stdout, lineterminator="\n").writerows(table)
@@ -158,9 +209,10 @@ def predict(args):
         return
     part = f"{args.out}.{os.getpid()}.part"
     try:
-        with open(part, "w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows(table)
-        os.replace(part, args.out)
+        with writing(args.out):
+            with open(part, "w", newline="", encoding="utf-8") as file:
+                csv.writer(file, lineterminator="\n").writerows(table)
+            os.replace(part, args.out)
     except BaseException:
         if os.path.exists(part):
             os.unlink(part)
@@ -197,7 +249,8 @@ def make_parser():
     p = commands.add_parser("fit", help="fit a classifier and report on it",
                             description="Fit a classifier to a CSV file with a header row.")
     p.add_argument("data", help="CSV file, UTF-8, with a header; all columns but the target are numbers; - reads standard input")
-    p.add_argument("--target", required=True, metavar="COLUMN", help="the column that holds the class, text or number")
+    p.add_argument("--target", required=True, metavar="COLUMN", help="the column that holds the class, text or number; empty, ?, "
+                   "NA, N/A, NaN, null and None, in capitals or not, mean missing and are refused, here and in the other columns")
     p.add_argument("--experts", type=count, default=10, metavar="K", help="number of experts (10)")
     p.add_argument("--latent-dim", type=count, metavar="H", help="latent dimensions (number of classes - 1)")
     p.add_argument("--seed", type=seed, default=0, help="seed of the starts and of --holdout (0)")
@@ -231,7 +284,10 @@ def main(argv=None):
         except ValueError:                                              # not in the main thread
             pass
     try:
-        return args.run(args) or 0
+        with warnings.catch_warnings():
+            if args.command != "experiments":
+                warnings.simplefilter("ignore", RuntimeWarning)         # of overflow: what comes of it is refused in one line
+            return args.run(args) or 0
     except BrokenPipeError:                                             # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

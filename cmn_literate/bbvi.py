@@ -14,7 +14,6 @@ __all__ = ["coin_tilt", "coin_cost", "Free", "free_shapes", "pack_free", "unpack
 
 # book/roads/bbvi.ipynb, cell bbvi-02
 from dataclasses import dataclass
-from numbers import Integral
 from typing import NamedTuple
 
 import autograd.numpy as np
@@ -27,7 +26,7 @@ from cmn_literate.expfam import gamma_kl, second_moment
 from cmn_literate.gate import gate_tilt
 from cmn_literate.latents import (
     Parameters, State, make_rows, output_logits, parameters_of, responsibilities)
-from cmn_literate.optimizers import maximize
+from cmn_literate.optimizers import _check_rng, _is_real, maximize
 from cmn_literate.polya_gamma import tilt_moments
 from cmn_literate.simulate import Priors, Theta, check_count
 
@@ -608,20 +607,20 @@ def _settled(trace, allowed):
 
 
 # book/roads/bbvi.ipynb, cell bbvi-61
-def _check_run(priors, objective, n_particles, rng, tol):
+def _check_run(priors, objective, n_particles, rng, init, tol):
     """Arguments that say how to run, checked.   -> Generator"""
     if not isinstance(priors, Priors):
         raise ValueError(f"priors: expected Priors, got {priors!r}")
     if objective not in ("elbo", "augmented"):
         raise ValueError('objective: expected "elbo" or "augmented", got '
                          f"{objective!r}")
+    if init not in ("class-code", "random", "prior"):
+        raise ValueError('init: expected "class-code", "random" or "prior", got '
+                         f"{init!r}")
     check_count(n_particles, "n_particles")
-    whole = isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0
-    if not whole and not isinstance(rng, onp.random.Generator):
-        raise ValueError(f"rng: expected a seed >= 0 or a Generator, got {rng!r}")
-    if isinstance(tol, (bool, str)) or not onp.isscalar(tol) or not tol == tol:
+    if not _is_real(tol) or not tol == tol:
         raise ValueError(f"tol: expected a number (nats per row), got {tol!r}")
-    return onp.random.default_rng(rng)
+    return _check_rng(rng)
 
 
 # book/roads/bbvi.ipynb, cell bbvi-62
@@ -658,7 +657,7 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
     """
     X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
     shapes = (*sizes, X.shape[1])
-    rng, N = _check_run(priors, objective, n_particles, rng, tol), len(X)
+    rng, N = _check_run(priors, objective, n_particles, rng, init, tol), len(X)
     if start is None:
         start = init_state(X, y, *shapes[:3], priors, rng, init)
     start, rows = _start_vector(start, shapes, N), make_rows(X, y, shapes[2])

@@ -16,9 +16,11 @@ __all__ = ["column_scale", "encode_labels", "average_log_proba", "holdout_rows",
 # book/practice/classifier.ipynb, cell classifier-02
 import warnings
 from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict
 from importlib import import_module
 from operator import attrgetter
+from os import PathLike, fspath
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -38,7 +40,7 @@ from cmn_literate.metrics import (accuracy, expected_calibration_error,
 from cmn_literate.predict import (class_log_probs_by_expert, gate_log_probs,
                                   gate_probs, point_posterior,
                                   predict_log_proba, sample_parameters)
-from cmn_literate.simulate import Priors, check_count
+from cmn_literate.simulate import Priors, check_count, plain_array
 
 
 # book/practice/classifier.ipynb, cell classifier-05
@@ -274,8 +276,7 @@ def fit_starts(est, Z, codes):
     everything, fits = np.arange(len(Z)), []
     run = lambda rows, i, rng: _run_start(est, Z[rows], codes[rows], i, rng)
     if est.n_init > 1 and est.select == "holdout":
-        i, rng = _best_by_holdout(est, Z, codes, rngs, run)
-        return [run(everything, i, rng)]
+        return [_best_by_holdout(est, Z, codes, rngs, run)]
     for i, rng in enumerate(rngs):
         try:
             fits.append(run(everything, i, rng))
@@ -292,16 +293,28 @@ def fit_starts(est, Z, codes):
 
 # book/practice/classifier.ipynb, cell classifier-29
 def _best_by_holdout(est, Z, codes, rngs, run):
-    """Number and seed of the start with the best log score on held-out rows."""
+    """The start with the best log score on held-out rows, fitted again on all;
+    after Ctrl-C the best finished start, or else the first, as it is."""
     seeds = [int(rng.integers(2**63)) for rng in rngs]
     n_test = min(max(1, round(est.holdout * len(Z))), len(Z) - 1)
     rows, test = holdout_rows(codes, n_test, np.random.default_rng(seeds[0]))
-    score, scores = find_method(est.method).predict_log_proba, []
-    for i, seed in enumerate(seeds):
-        scores.append(log_predictive_density(
-            codes[test], score(run(rows, i, seed), Z[test]), log=True))
-    best = int(np.argmax(scores))
-    return best, seeds[best]
+    rule = find_method(est.method).predict_log_proba
+    kept, best, top = None, 0, -np.inf
+    try:
+        for i, seed in enumerate(seeds):
+            result = run(rows, i, seed)
+            kept = result if i == 0 else kept
+            if _cut_short(est, result):
+                return kept
+            value = log_predictive_density(codes[test], rule(result, Z[test]), True)
+            if value > top:
+                best, top, kept = i, value, result
+        again = run(np.arange(len(Z)), best, seeds[best])
+        return kept if _cut_short(est, again) else again
+    except KeyboardInterrupt:
+        if kept is None:
+            raise
+        return kept
 
 
 # book/practice/classifier.ipynb, cell classifier-31
@@ -418,10 +431,15 @@ def _header(est):
     """What is not an array: options, names of columns, kind of labels."""
     options = {k: v for k, v in est.get_params().items() if k != "classes"}
     options["priors"] = asdict(est.priors)
+    if est.method_options:
+        options["method_options"] = {
+            name: fspath(value) if isinstance(value, PathLike) else value
+            for name, value in est.method_options.items()}
     if not isinstance(est.random_state, (int, np.integer)):
         options["random_state"] = None
     features = getattr(est, "feature_names_in_", None)
     return {"format": FORMAT, "schema": SCHEMA_VERSION, "options": options,
+            "method": est.method_,
             "features": None if features is None else [str(f) for f in features],
             "fixed_classes": est.classes is not None, "starts": len(est.fits_),
             "object_labels": est.classes_.dtype.kind == "O"}
@@ -441,7 +459,7 @@ def save_model(est, path):
         labels = labels.astype(str)
     arrays = {"classes": labels, "mean": est.mean_, "scale": est.scale_}
     for i, result in enumerate(est.fits_):
-        packed = find_method(est.method).pack(result)
+        packed = find_method(est.method_).pack(result)
         arrays.update({f"{i}.{name}": value for name, value in packed.items()})
     write_arrays(path, arrays, **_header(est))
 
@@ -488,7 +506,8 @@ def _restore(cls, header, arrays):
         est.feature_names_in_ = np.array(header["features"], dtype=object)
     packed = [{name.partition(".")[2]: value for name, value in arrays.items()
                if name.startswith(f"{i}.")} for i in range(header["starts"])]
-    unpack = find_method(est.method).unpack
+    est.method_ = header.get("method", est.method)
+    unpack = find_method(est.method_).unpack
     est.fits_ = [unpack(each, est) for each in packed]
     est._summarize()
     return est
@@ -521,21 +540,33 @@ def _check_options(est):
 
 # book/practice/classifier.ipynb, cell classifier-54
 def _check_columns(X):
-    """ValueError for text, and naming the columns of a DataFrame that are off."""
-    plain = isinstance(X, (list, tuple, np.ndarray))
-    if plain and np.asarray(X).dtype.kind in "US":
-        raise ValueError("X: expected numbers, got text")
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None or not hasattr(X, "columns"):
+    """ValueError for text and dates, naming the columns of a DataFrame."""
+    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
+        plain_array(X, "X")
         return
     names = [str(name) for name in X.columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"X: expected distinct column names, got twice: {twice}")
-    bad = [str(name) for name, kind in zip(X.columns, dtypes)
-           if getattr(kind, "kind", "O") not in "biuf"]
+    bad = []
+    for name, kind in zip(X.columns, X.dtypes):
+        try:
+            if getattr(kind, "kind", "O") not in "biufc":
+                plain_array(X[name], "X").astype(float)
+        except (TypeError, ValueError, OverflowError):
+            bad.append(str(name))
     if bad:
         raise ValueError(f"X: expected numeric columns, got {', '.join(bad)}")
+
+
+def _check_data(est, X, **others):
+    """X (and y) as scikit-learn checks them, after _check_columns."""
+    _check_columns(X)
+    try:
+        return validate_data(est, X, dtype=np.float64, order="C", **others)
+    except OverflowError as error:
+        raise ValueError("X: expected numbers that a float64 can hold, got a "
+                         f"larger one ({error})") from None
 
 
 # book/practice/classifier.ipynb, cell classifier-55
@@ -562,7 +593,8 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     Fitted: classes_ (sorted), n_features_in_, feature_names_in_ (DataFrames),
     fits_ (the kept results), objective_ (largest last value), elbo_ (the same,
     where the objective is a bound), trace_ (objective of the first kept fit),
-    n_sweeps_ (steps, most), converged_ (all), mean_ and scale_ (of the columns).
+    n_sweeps_ (steps, most), converged_ (all), mean_ and scale_ (of the columns),
+    method_ (which made fits_ and predicts from them).
     """
 
     def __init__(self, n_experts=10, latent_dim=None,
@@ -595,19 +627,14 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         """Learn from X (N, d) and labels y (N,).   -> self
 
         ConvergenceWarning when the bound was still rising.  Ctrl-C keeps what was
-        reached.  ValueError names the argument that is off.
+        reached.  ValueError names the argument that is off.  On any error the
+        model stays as it was.
         """
-        _check_options(self)
-        _check_columns(X)
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C",
-                             ensure_min_samples=2)
-        self.classes_, codes = encode_labels(y, self.classes)
-        check_classification_targets(y)
-        self.mean_, self.scale_ = column_scale(X, self.standardize)
-        if not np.isfinite(self.scale_).all():
-            raise ValueError("X: expected values whose squares are finite")
-        self.fits_ = fit_starts(self, (X - self.mean_) / self.scale_, codes)
-        self._summarize()
+        new = copy(self)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(new, name)
+        new._learn(X, y)
+        self.__dict__ = vars(new)
         if not self.converged_:
             method = find_method(self.method)
             warnings.warn(
@@ -616,11 +643,24 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
                 f"{method.advice}", ConvergenceWarning, stacklevel=2)
         return self
 
+    def _learn(self, X, y):
+        _check_options(self)
+        plain_array(y, "y", labels=True)
+        X, y = _check_data(self, X, y=y, ensure_min_samples=2)
+        self.classes_, codes = encode_labels(y, self.classes)
+        check_classification_targets(y)
+        self.mean_, self.scale_ = column_scale(X, self.standardize)
+        if not np.isfinite(self.scale_).all():
+            raise ValueError("X: expected values whose squares are finite")
+        self.method_ = self.method
+        self.fits_ = fit_starts(self, (X - self.mean_) / self.scale_, codes)
+        self._summarize()
+
     def _summarize(self):
         last = [float(_objective_trace(result)[-1]) for result in self.fits_]
         self.trace_ = _objective_trace(self.fits_[0])
         self.objective_ = max(last)
-        if find_method(self.method).objective == "ELBO":
+        if find_method(self.method_).objective == "ELBO":
             self.elbo_ = self.objective_
         self.n_sweeps_ = max(int(result.n_sweeps) for result in self.fits_)
         self.converged_ = all(bool(result.converged) for result in self.fits_)
@@ -628,7 +668,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     def predict_log_proba(self, X):
         """Log class probabilities (n, L) in nats; the kept starts averaged."""
         Z = self._inputs(X)
-        rule = find_method(self.method).predict_log_proba
+        rule = find_method(self.method_).predict_log_proba
         return average_log_proba([rule(result, Z) for result in self.fits_])
 
     def predict_proba(self, X):
@@ -665,14 +705,13 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     def _parameters(self):
         check_is_fitted(self)
         if not hasattr(self.fits_[0], "parameters"):
-            raise AttributeError(f"method {self.method!r} keeps no factors of q; "
+            raise AttributeError(f"method {self.method_!r} keeps no factors of q; "
                                  'gate, experts_ and uncertainty need "cavi", "bbvi"')
         return [result.parameters for result in self.fits_]
 
     def _inputs(self, X):
         check_is_fitted(self)
-        _check_columns(X)
-        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        X = _check_data(self, X, reset=False)
         return (X - self.mean_) / self.scale_
 
     def save(self, path):
@@ -698,7 +737,8 @@ def evaluate(name, seed=0, data_home=None, **options):
     """One run at the paper's setting.  [eq-accuracy, eq-lpd, eq-ece]
 
     name: a key of PAPER_RUNS; seed of split and start; options of CMNClassifier
-    -> (dict of plain numbers, fitted model, train rows, test rows)
+    -> (dict of plain numbers, fitted model, train rows, test rows); "elbo" is None
+    where the objective of the method is no bound
     """
     data = load(name, data_home)
     n_train, n_test, n_experts = PAPER_RUNS[name]
@@ -714,6 +754,7 @@ def evaluate(name, seed=0, data_home=None, **options):
     report = {"data": name, "seed": seed, "n_train": n_train, "n_test": n_test,
               "accuracy": accuracy(y, p),
               "lpd": log_predictive_density(y, log_p, log=True),
-              "ece": expected_calibration_error(y, p), "elbo": model.elbo_,
+              "ece": expected_calibration_error(y, p),
+              "elbo": getattr(model, "elbo_", None),
               "sweeps": model.n_sweeps_, "converged": model.converged_}
     return report, model, train, test

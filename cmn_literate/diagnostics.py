@@ -96,9 +96,11 @@ def rhat(chains):
     """
     chains = check_draws(chains, "chains", least=2)
     n = chains.shape[1]
-    within = chains.var(axis=1, ddof=1).mean(0)
-    between = chains.mean(axis=1).var(axis=0, ddof=1) if len(chains) > 1 else 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
+        moved = chains - chains[:, :1]       # exactly 0 where a chain stands still
+        within = moved.var(axis=1, ddof=1).mean(0)
+        means = chains[:, 0] + moved.mean(axis=1)
+        between = (means - means[0]).var(axis=0, ddof=1) if len(means) > 1 else 0.0
         return np.sqrt((n - 1) / n + between / within)
 
 
@@ -118,9 +120,11 @@ def split_rhat(draws, method="rank"):
     """R-hat of half chains.  [eq-diag-rhat-rank]
 
     method "rank":  of normal scores, and of normal scores of the distance to the
-                    median; the larger of the two (Vehtari et al. 2021)
+                    median; the larger of the two (Vehtari et al. 2021), or the
+                    first where the distance does not vary
            "plain": of the draws themselves
-    draws (C,n,...) -> (...); nan where a draw is not finite or nothing varies
+    draws (C,n,...) -> (...); inf if half chains stand still at different values,
+    nan where a draw is not finite or nothing varies
     """
     if method not in ("rank", "plain"):
         raise ValueError(f"method: expected 'rank' or 'plain', got {method!r}")
@@ -128,7 +132,7 @@ def split_rhat(draws, method="rank"):
     if method == "plain":
         return rhat(halves)
     folded = np.abs(halves - np.median(halves, axis=(0, 1)))
-    return np.maximum(rhat(normal_scores(halves)), rhat(normal_scores(folded)))
+    return np.fmax(rhat(normal_scores(halves)), rhat(normal_scores(folded)))
 
 
 # book/roads/diagnostics.ipynb, cell diagnostics-28
@@ -299,14 +303,14 @@ class Worst(NamedTuple):
 def worst(draws):
     """Worst R-hat and effective sizes over all trailing axes.  [eq-diag-worst]
 
-    draws (C,n,...) -> Worst. Quantities that never vary do not count; if one draw
-    is not finite, everything is nan.
+    draws (C,n,...) -> Worst. Quantities that never vary in the half chains do not
+    count; if none is left, or one draw is not finite, everything is nan.
     """
     draws = check_draws(draws)
     draws = draws.reshape(draws.shape[:2] + (-1,))
     if not np.isfinite(draws).all():
         return Worst(np.nan, np.nan, np.nan)
-    draws = draws[:, :, np.ptp(draws, axis=(0, 1)) > 0]
+    draws = draws[:, :, np.ptp(split_chains(draws), axis=(0, 1)) > 0]
     if not draws.size:
         return Worst(np.nan, np.nan, np.nan)
     return Worst(float(split_rhat(draws).max()), float(ess_bulk(draws).min()),

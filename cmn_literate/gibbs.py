@@ -33,7 +33,7 @@ from cmn_literate.expfam import spd_inverse_stacked
 from cmn_literate.latents import responsibilities
 from cmn_literate.likelihood import log_prior, pack, theta_shapes
 from cmn_literate.multinomial_regression import coefficients_from_sums
-from cmn_literate.optimizers import fingerprint
+from cmn_literate.optimizers import _check_checkpoint, _check_rng, fingerprint
 from cmn_literate.predict import sample_parameters
 from cmn_literate.simulate import (
     Priors, Theta, check_count, pad, sample_data, sample_theta)
@@ -364,7 +364,7 @@ def _segments(run, X, y, priors, keep, n_jobs):
 
 
 # book/roads/gibbs.ipynb, cell gibbs-46
-def _check_plan(priors, init, counts):
+def _check_plan(priors, init, checkpoint, counts):
     """Arguments that say how to run."""
     if not isinstance(priors, Priors):
         raise ValueError(f"priors: expected Priors, got {priors!r}")
@@ -372,15 +372,7 @@ def _check_plan(priors, init, counts):
         raise ValueError(f"init: expected 'prior' or 'cavi', got {init!r}")
     for name, value in counts.items():
         check_count(value, name, least=0 if name == "n_warmup" else 1)
-
-
-def _spawn(rng, n_chains):
-    """One Generator for each chain."""
-    try:
-        return np.random.default_rng(rng).spawn(n_chains)
-    except (TypeError, ValueError):
-        raise ValueError("rng: expected a seed >= 0 or a Generator, "
-                         f"got {rng!r}") from None
+    _check_checkpoint(checkpoint)
 
 
 # book/roads/gibbs.ipynb, cell gibbs-47
@@ -404,11 +396,11 @@ def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
     Ctrl-C returns the draws made so far, with a RuntimeWarning.  ValueError names
     a bad argument.
     """
-    _check_plan(priors, init, {
+    _check_plan(priors, init, checkpoint, {
         "n_chains": n_chains, "n_warmup": n_warmup, "n_draws": n_draws,
         "thin": thin, "n_jobs": n_jobs, "checkpoint_every": checkpoint_every})
     X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
-    generators = _spawn(rng, n_chains)
+    generators = _check_rng(rng).spawn(n_chains)
     identity = fingerprint("gibbs", X, y, sizes, priors, n_warmup, thin, init,
                            [g.bit_generator.state for g in generators])
     sweep = np.arange(1, n_warmup + n_draws * thin + 1) - n_warmup

@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmn_literate.bbvi import fit_bbvi
-from cmn_literate.classifier import (Method, as_generator, encode_labels,
-                                     method_options)
+from cmn_literate.classifier import Method, encode_labels, method_options
 from cmn_literate.diagnostics import (PosteriorDraws, convergence,
                                       draw_log_probs, predict_log_proba)
 from cmn_literate.gibbs import gibbs
@@ -24,6 +23,7 @@ from cmn_literate.latents import Parameters
 from cmn_literate.likelihood import Nodes, class_log_probs, latent_nodes
 from cmn_literate.mle import fit_mle, network_log_probs
 from cmn_literate.nuts import sample_posterior
+from cmn_literate.optimizers import _check_rng
 from cmn_literate.predict import predict_log_proba as predict_from_factors
 from cmn_literate.predict import sample_parameters
 from cmn_literate.simulate import Theta, check_count
@@ -115,13 +115,17 @@ def _unpack_factors(arrays, e):
 # book/roads/one_table.ipynb, cell one_table-11
 def worst_rhat(draws, X, n_rows=20):
     """Largest split R-hat of the log density and of ln p of the classes at n_rows
-    rows of X (N,d).  [eq-table-rhat]   -> float; inf below 4 draws per chain"""
+    rows of X (N,d).  [eq-table-rhat]
+
+    -> float; inf where it cannot be known: below 4 draws per chain, if a number is
+    not finite, or if the log density or all ln p never vary
+    """
     if draws.n_draws < 4 or not np.isfinite(draws.log_joint).all():
         return np.inf
     rows = np.unique(np.linspace(0, len(X) - 1, n_rows).round().astype(int))
     found = convergence(draws, X[rows])
-    return float(np.nanmax([1.0, found["probabilities"].rhat,
-                            found["log joint"].rhat]))
+    rhat = np.max([1.0, found["probabilities"].rhat, found["log joint"].rhat])
+    return np.inf if np.isnan(rhat) else float(rhat)
 
 
 # book/roads/one_table.ipynb, cell one_table-14
@@ -226,8 +230,12 @@ def training_log_likelihoods(model, X, y, n_draws=200, rng=0):
 
     model fitted CMNClassifier; X (N,d), y (N,) labels; n_draws in all, shared evenly
     by the kept starts -> (S,N) nats; None for a point estimate, which has no draws
+    ValueError names a bad argument.
     """
-    Z, rng = model._inputs(X), as_generator(rng)
+    Z, rng = model._inputs(X), _check_rng(rng)
+    if np.shape(y) != (len(Z),):
+        raise ValueError(f"y: expected one label for each of {len(Z)} rows, got "
+                         f"shape {np.shape(y)}")
     _, codes = encode_labels(y, model.classes_)
     each, tables = -(-check_count(n_draws, "n_draws") // len(model.fits_)), []
     for result in model.fits_:

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from cmn_literate.simulate import check_count, check_y
+from cmn_literate.simulate import check_count, check_y, plain_array
 
 
 # book/practice/metrics.ipynb, cell metrics-05
@@ -31,9 +31,10 @@ def check_proba(y, proba, log=False):
     proba: (n, L) rows on the simplex to 1e-6, or (n,) numbers P(y = 1); with
     log=True logarithms, (n, L) only.  ValueError naming y or proba otherwise.
     """
+    plain_array(proba, "proba")
     try:
         p = np.asarray(proba, dtype=float)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"proba: expected numbers, got {type(proba).__name__} ({error})"
         ) from None

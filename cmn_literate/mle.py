@@ -26,7 +26,7 @@ from cmn_literate.likelihood import (
     Nodes, Shapes, class_log_probs, join_fields, latent_nodes,
     likelihood_value_and_grad, log_prior, log_prior_grad, pack, split_fields,
     theta_shapes, unpack)
-from cmn_literate.optimizers import maximize
+from cmn_literate.optimizers import _check_rng, maximize
 from cmn_literate.simulate import Priors, Theta, check_count, check_X, check_y, pad
 from cmn_literate.stick_breaking import stick_log_probs
 
@@ -97,6 +97,13 @@ def network_value_and_grad(phi, rows, shapes):
 
 
 # book/roads/mle.ipynb, cell mle-12
+def _check_objective(objective):
+    """One of the two likelihoods."""
+    if objective not in ("exact", "network"):
+        raise ValueError("objective: expected 'exact' or 'network', got "
+                         f"{objective!r}")
+
+
 def mle_objective(X, y, shapes, objective="exact", priors=None, nodes=None):
     """What is climbed, as a function of phi: value (nats) and gradient.
     [eq-mle-objective, eq-mle-map]
@@ -104,6 +111,7 @@ def mle_objective(X, y, shapes, objective="exact", priors=None, nodes=None):
     objective "exact" (needs nodes) or "network";  priors: a Priors adds the log
     prior density of phi (MAP), None does not -> function (P,) -> (float, (P,))
     """
+    _check_objective(objective)
     if objective == "network":
         rows = network_rows(X, y, shapes.n_classes)
         data = lambda phi: network_value_and_grad(phi, rows, shapes)
@@ -142,6 +150,7 @@ def separated_sticks(theta, X, y, objective="exact"):
     likelihood rises for ever along that row of beta1. Exact, with the expert that
     the gate's coins choose: if all are True, the supremum 1 is not attained.
     """
+    _check_objective(objective)
     X, J = check_X(X), len(theta.beta1)
     y = check_y(y, len(X), J + 1)
     if objective == "network":
@@ -197,22 +206,18 @@ class MLEFit:
 
 
 # book/roads/mle.ipynb, cell mle-24
-def _check_fit(objective, priors, start, shapes, rng):
+def _check_fit(objective, priors, start, shapes, rng, n_nodes):
     """The options of fit_mle that say what is climbed, and from where.
     -> Generator"""
-    if objective not in ("exact", "network"):
-        raise ValueError("objective: expected 'exact' or 'network', got "
-                         f"{objective!r}")
+    _check_objective(objective)
+    if n_nodes is not None:
+        check_count(n_nodes, "n_nodes")
     if priors is not None and not isinstance(priors, Priors):
         raise ValueError(f"priors: expected Priors or None, got {priors!r}")
     if start is not None and (
             not isinstance(start, Theta) or theta_shapes(start) != shapes):
         raise ValueError(f"start: expected a Theta of {shapes}, got another")
-    try:
-        return onp.random.default_rng(rng)
-    except (TypeError, ValueError):
-        raise ValueError("rng: expected a seed >= 0 or a Generator, got "
-                         f"{rng!r}") from None
+    return _check_rng(rng)
 
 
 def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exact",
@@ -223,7 +228,7 @@ def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exac
 
     X (N,d) finite, y (N,) in 0..L-1; n_experts, latent_dim (L-1), n_classes
     objective  "exact": experts summed, latents integrated on n_nodes nodes;
-               "network": the deterministic network
+               "network": the deterministic network, which needs no nodes
     priors     Priors: add the log prior density of phi = [beta1, beta0, A, ln tau]
     rng        int or Generator, for start (a Theta) if not given, and nodes
     callback(done, value); checkpoint: path, see maximize
@@ -232,7 +237,7 @@ def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exac
     """
     X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
     shapes = Shapes(*sizes, X.shape[1])
-    rng = _check_fit(objective, priors, start, shapes, rng)
+    rng = _check_fit(objective, priors, start, shapes, rng, n_nodes)
     phi = mle_start(shapes, rng) if start is None else pack(start)
     nodes = None if objective == "network" else latent_nodes(
         shapes, n_nodes, rng.integers(2**32))

@@ -34,6 +34,7 @@ from cmn_literate.hmc import draw_momentum, hamiltonian, leapfrog
 from cmn_literate.likelihood import (
     Shapes, explicit_value_and_grad, from_white, latent_nodes,
     marginal_value_and_grad, pack, to_white, unpack)
+from cmn_literate.optimizers import _check_checkpoint, _check_rng, _is_real
 from cmn_literate.predict import sample_parameters
 from cmn_literate.simulate import Priors, Theta, check_count, sample_theta
 
@@ -310,6 +311,9 @@ class Chain(NamedTuple):
 def begin_chain(value_and_grad, q, index, plan, step=None, inv_mass=None):
     """A Chain at q (P,), its step found by trial unless given.  [eq-nuts-seed]"""
     value, grad = value_and_grad(q)
+    if np.shape(value) != () or np.shape(grad) != q.shape:
+        raise ValueError(f"value_and_grad: expected shapes () and {q.shape}, got "
+                         f"{np.shape(value)} and {np.shape(grad)}")
     if not (np.isfinite(value) and np.isfinite(grad).all()):
         raise ValueError("q0: expected starts with finite log density and "
                          f"gradient, chain {index} has log density {value}")
@@ -473,22 +477,31 @@ def _load(path, plan, starts):
 
 
 # book/roads/nuts.ipynb, cell nuts-56
-def _check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass):
+def _check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass,
+                checkpoint, checkpoint_every):
     """Arguments of nuts that are not counts, checked.   -> q0, inv_mass"""
     q0 = np.array(q0, dtype=float)
     if q0.ndim != 2 or not q0.size or not np.isfinite(q0).all():
         raise ValueError("q0: expected finite numbers (chains, P), got shape "
                          f"{q0.shape}")
-    if not 0 < target_accept < 1:
+    if not (_is_real(target_accept) and 0 < target_accept < 1):
         raise ValueError("target_accept: expected a number between 0 and 1, got "
                          f"{target_accept!r}")
-    if step is not None and not 0 < step < np.inf:
+    if step is not None and not (_is_real(step) and 0 < step < np.inf):
         raise ValueError(f"step: expected a positive number, got {step!r}")
     if inv_mass is not None:
-        inv_mass = np.asarray(inv_mass, float) + np.zeros(q0.shape[1])
+        inv_mass = np.asarray(inv_mass, float)
+        if inv_mass.shape not in ((), q0.shape[1:]):
+            raise ValueError("inv_mass: expected a number or shape "
+                             f"{q0.shape[1:]}, got {inv_mass.shape}")
+        inv_mass = inv_mass + np.zeros(q0.shape[1])
         if not (np.isfinite(inv_mass).all() and (inv_mass > 0).all()):
             raise ValueError("inv_mass: expected positive numbers, got "
                              f"{inv_mass}")
+    if not (_is_real(checkpoint_every) and checkpoint_every >= 0):
+        raise ValueError("checkpoint_every: expected a number of seconds, got "
+                         f"{checkpoint_every!r}")
+    _check_checkpoint(checkpoint)
     if n_jobs > 1:
         try:
             pickle.dumps(value_and_grad)
@@ -532,11 +545,13 @@ def nuts(value_and_grad, q0, n_warmup=800, n_draws=64, rng=0, target_accept=0.8,
     checkpoint      a file, written every checkpoint_every seconds and at the end;
                     if it exists, the run goes on from it
     -> NUTSDraws. Ctrl-C returns the draws that all chains have, with a warning.
+    ValueError names a bad argument.
     """
     n_jobs = check_count(n_jobs, "n_jobs")
     q0, inv_mass = _check_nuts(
-        value_and_grad, q0, n_jobs, target_accept, step, inv_mass)
-    key = np.random.default_rng(rng).integers(2**32, size=4)
+        value_and_grad, q0, n_jobs, target_accept, step, inv_mass, checkpoint,
+        checkpoint_every)
+    key = _check_rng(rng).integers(2**32, size=4)
     plan = Plan(
         check_count(n_warmup, "n_warmup", 0), check_count(n_draws, "n_draws"),
         float(target_accept), check_count(max_depth, "max_depth"),
@@ -610,7 +625,7 @@ def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
         raise ValueError(f"init: expected 'cavi' or 'prior', got {init!r}")
     K, h, L, d = shapes
     starts = []
-    for chain_rng in np.random.default_rng(rng).spawn(n_chains):
+    for chain_rng in _check_rng(rng).spawn(n_chains):
         if init == "prior":
             theta = sample_theta(priors, K, h, L, d, chain_rng)
         else:
@@ -654,8 +669,8 @@ def sample_posterior(
     X, y, shapes = _check_network(
         X, y, n_experts, latent_dim, n_classes, priors)
     density, n_eps = posterior_target(X, y, shapes, priors, target, n_nodes)
-    n_chains = check_count(n_chains, "n_chains")
-    rng = np.random.default_rng(rng)
+    n_chains, rng = check_count(n_chains, "n_chains"), _check_rng(rng)
+    _check_checkpoint(checkpoint)
     u = starting_points(X, y, shapes, priors, n_chains, init, rng)
     q0 = np.concatenate([u, rng.normal(size=(n_chains, n_eps))], 1)
     run = nuts(

@@ -5,12 +5,13 @@ A conditional mixture network is a piecewise linear function with noise, and a r
 reads a class off its value. Sample it, see it.
 """
 
-__all__ = ["pad", "check_X", "check_y", "check_count", "Priors", "Theta", "sample_theta",
-           "sample_sticks", "Sample", "sample_data"]
+__all__ = ["pad", "plain_array", "check_X", "check_y", "check_count", "Priors", "Theta",
+           "sample_theta", "sample_sticks", "Sample", "sample_data"]
 
 
 # book/ingredients/simulate.ipynb, cell simulate-04
 from dataclasses import dataclass, replace
+from datetime import date, time, timedelta
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -29,20 +30,45 @@ def pad(X):
     return np.concatenate([X, np.ones(X.shape[:-1] + (1,))], axis=-1)
 
 
+_NO_NUMBER = (str, bytes, date, time, timedelta, np.datetime64, np.timedelta64)
+
+
+def plain_array(values, name, labels=False):
+    """values as a numpy array, of whatever type numpy gives it.  [eq-data]
+
+    ValueError, naming the argument, for ragged rows and for masked entries; and,
+    unless they are labels, for text, even where it spells a number, and for dates.
+    """
+    rows = values if isinstance(values, (list, tuple)) else [values]
+    if any(np.ma.isMaskedArray(row) and np.ma.is_masked(row) for row in rows):
+        raise ValueError(f"{name}: expected every entry, got masked ones")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name}: expected rows of one length, got others "
+                         f"({error})") from None
+    kind = array.dtype.kind
+    if not labels and (kind in "USMm" or kind == "O" and any(
+            isinstance(value, _NO_NUMBER) for value in array.flat)):
+        raise ValueError(f"{name}: expected numbers, got text or dates")
+    return array
+
+
 # book/ingredients/simulate.ipynb, cell simulate-09
 def check_X(X, name="X", n_features=None):
     """Inputs as a float64 array of shape (N, d), d >= 1.  [eq-data]
 
     ValueError, naming the argument, unless X is two-dimensional, real and finite
-    (and has n_features columns). Text is refused even where it spells a number.
+    (and has n_features columns), and for what plain_array refuses.
     """
-    values = np.asarray(X)
-    text = (values.dtype.kind == "O"
-            and any(isinstance(v, str) for v in values.flat))
+    values = plain_array(X, name)
     try:
-        if values.dtype.kind not in "biufO" or text:
+        if values.dtype.kind not in "biufO":
             raise TypeError(values.dtype)
         values = values.astype(float, copy=False)
+    except OverflowError as error:
+        raise ValueError(f"{name}: expected numbers that a float64 can hold, got "
+                         f"a larger one ({error})") from None
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: expected real numbers, got a column that is "
                          f"not numeric ({error})") from None
@@ -66,7 +92,7 @@ def check_y(y, n_rows, n_classes=None):
     Whole floats and booleans pass. ValueError unless there is one whole number
     per row, from 0 and below n_classes.
     """
-    values = np.asarray(y)
+    values = plain_array(y, "y")
     if values.shape != (n_rows,):
         raise ValueError(f"y: expected one label for each of {n_rows} rows, got "
                          f"shape {values.shape}")

@@ -369,7 +369,7 @@ MUTANTS = [
     Mutant("noise-shape", "classifier", "np.where(p.a > 1, p.a - 1, np.nan)", "np.where(p.a > 1, p.a, np.nan)", CLASSIFIER),
     Mutant("starts-geometric-mean", "classifier", "return logsumexp(logs, axis=0) - np.log(len(logs))", "return logs.mean(axis=0)", CLASSIFIER),
     Mutant("worst-elbo", "classifier", "max(fits, key=lambda result: _objective_trace(result)[-1])", "min(fits, key=lambda result: _objective_trace(result)[-1])", CLASSIFIER),
-    Mutant("holdout-seen-in-training", "classifier", "score(run(rows, i, seed), Z[test])", "score(run(np.arange(len(Z)), i, seed), Z[test])", CLASSIFIER),
+    Mutant("holdout-seen-in-training", "classifier", "result = run(rows, i, seed)", "result = run(np.arange(len(Z)), i, seed)", CLASSIFIER),
     Mutant("holdout-largest-class-first", "classifier", "rank[mine] = (np.arange(len(mine)) + 0.5) / len(mine)", "rank[mine] = np.arange(len(mine))", CLASSIFIER),
     Mutant("divergence-reversed", "classifier", "gap = np.subtract(log_q, log_p,", "gap = np.subtract(log_p, log_q,", CLASSIFIER),
     Mutant("information-of-one-start", "classifier", "return total / (each * len(starts))", "return total / each", CLASSIFIER),

@@ -304,14 +304,15 @@ BAD = [({"X": X_OK[0]}, "X"), ({"X": np.where(X_OK > 2, np.nan, X_OK) * np.nan},
        ({"y": Y_OK + 0.5}, "y"), ({"y": 0 * Y_OK}, "y"), ({"n_classes": 2}, "y"), ({"n_classes": 1}, "n_classes"), ({"n_experts": 0}, "n_experts"),
        ({"latent_dim": 0}, "latent_dim"), ({"priors": 3.0}, "priors"), ({"objective": "exact"}, "objective"), ({"n_particles": 0}, "n_particles"),
        ({"n_particles": 2.5}, "n_particles"), ({"n_steps": 0}, "n_steps"), ({"lr": -1.0}, "lr"), ({"rng": -1}, "rng"), ({"rng": "0"}, "rng"),
-       ({"tol": "1"}, "tol"), ({"tol": np.nan}, "tol"), ({"init": "zero"}, "method"), ({"start": 3}, "start"), ({"checkpoint_every": 0}, "checkpoint_every"),
+       ({"tol": "1"}, "tol"), ({"tol": np.nan}, "tol"), ({"init": "zero"}, "init"), ({"lr": "1e-3"}, "lr"), ({"lr": None}, "lr"), ({"rng": True}, "rng"),
+       ({"checkpoint": "missing/c.npz"}, "checkpoint"), ({"checkpoint": "."}, "checkpoint"), ({"start": 3}, "start"), ({"checkpoint_every": 0}, "checkpoint_every"),
        ({"start": cavi.init_state(X_OK, Y_OK, 3, 2, 3, PRIORS, 0)}, "start")]
 
 
 @pytest.mark.parametrize("change, named", BAD, ids=[f"{named}-{i}" for i, (_, named) in enumerate(BAD)])
 def test_bad_input_is_named(change, named):
     arguments = {"X": X_OK, "y": Y_OK, "n_experts": 2, "n_steps": 2, **change}
-    with pytest.raises(ValueError, match=named):
+    with pytest.raises(ValueError, match=f"^{named}: "):
         fit_bbvi(arguments.pop("X"), arguments.pop("y"), **arguments)
 
 

@@ -4,6 +4,7 @@ import json
 import pickle
 import warnings
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -111,6 +112,11 @@ def test_float32_and_lists():
     small = X.astype(np.float32)
     assert_array_equal(make().fit(small, Y).predict_proba(small), make().fit(small.astype(float), Y).predict_proba(small))
     assert_array_equal(make().fit(X.tolist(), Y.tolist()).predict_proba(X), FITTED.predict_proba(X))
+
+
+def test_numbers_in_object_containers_are_numbers():
+    for inputs in (X.astype(object), X.astype(object).tolist(), pd.DataFrame(X.astype(object)), pd.DataFrame(X).astype({0: "category"})):
+        assert_array_equal(make().fit(inputs, Y).predict_proba(inputs), FITTED.predict_proba(X))
 
 
 def test_units_do_not_matter_and_constant_columns_survive():
@@ -407,6 +413,118 @@ def test_ctrl_c_before_the_first_sweep(monkeypatch):
     assert len(make(n_init=3).fit(X, Y).fits_) == 1
 
 
+def holdout_with_interrupts(monkeypatch, in_fit=None, in_score=None):
+    """Three starts and a holdout; Ctrl-C in the callback of fit number in_fit, at sweep 3, or in score number in_score.   -> model, rows of each fit"""
+    rows, scored, real = [], [], METHODS["cavi"]
+
+    def fit(Z, y, n_classes, est, rng, callback):
+        rows.append(len(Z))
+
+        def stop(sweep, bound):
+            if len(rows) == in_fit and sweep == 3:
+                raise KeyboardInterrupt
+        return real.fit(Z, y, n_classes, est, rng, stop)
+
+    def score(result, Z):
+        scored.append(len(Z))
+        if len(scored) == in_score:
+            raise KeyboardInterrupt
+        return real.predict_log_proba(result, Z)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(METHODS, "cavi", real._replace(fit=fit, predict_log_proba=score))
+        try:
+            model = make(n_init=3, select="holdout", init="random").fit(X, Y)
+        except KeyboardInterrupt:
+            pytest.fail("the interrupt lost what was reached")
+    return model, rows
+
+
+@pytest.mark.filterwarnings("ignore:interrupted")
+@pytest.mark.parametrize("where, fits, sweeps", [(dict(in_fit=1), 1, 3), (dict(in_fit=2), 2, 8), (dict(in_fit=4), 4, 8),
+                                                 (dict(in_score=1), 1, 8), (dict(in_score=3), 3, 8)], ids=str)
+def test_ctrl_c_in_a_holdout_ends_the_fit_and_keeps_the_best_finished_start(where, fits, sweeps, monkeypatch):
+    """After the interrupt no further start and no second fit: what is kept saw 48 of the 60 rows, and is a whole start unless it is the first."""
+    model, rows = holdout_with_interrupts(monkeypatch, **where)
+    assert rows == ([48] * 3 + [60])[:fits] and len(model.fits_) == 1
+    assert model.n_sweeps_ == sweeps
+    assert_allclose(2 * (model.fits_[0].parameters.a - 2.0).sum(), 48)
+    assert rows_sum(model.predict_log_proba(X))
+
+
+@pytest.mark.filterwarnings("ignore:interrupted")
+def test_ctrl_c_in_the_second_fit_of_a_holdout_keeps_its_winner(monkeypatch):
+    model, _ = holdout_with_interrupts(monkeypatch, in_fit=4)
+    codes = encode_labels(Y)[1]
+    seeds = [int(g.integers(2**63)) for g in np.random.default_rng(0).spawn(3)]
+    part, test = holdout_rows(codes, 12, np.random.default_rng(seeds[0]))
+    Z = (X - model.mean_) / model.scale_
+    starts = [cavi.fit(Z[part], codes[part], n_experts=3, n_classes=3, init="random", max_sweeps=8, rng=seed).parameters for seed in seeds]
+    scores = [log_predictive_density(codes[test], predict_proba(start, Z[test])) for start in starts]
+    assert_allclose(model.predict_proba(X), predict_proba(starts[int(np.argmax(scores))], Z), rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:interrupted")
+def test_ctrl_c_in_a_holdout_that_reached_nothing_leaves_no_model(monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cavi, "block_sweep", interrupt)
+    model = make(n_init=3, select="holdout")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+# ---- a second fit
+
+@pytest.mark.parametrize("inputs, options", [(100 + 50 * X, dict(method="mle", method_options={"n_steps": 0})), (X * 1e200, {}),
+                                             (100 + 50 * X[:, :2], dict(random_state="a"))], ids=["method option", "overflow", "seed"])
+def test_a_refused_refit_leaves_the_model_as_it_was(inputs, options):
+    model = make().fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
+    before = dict(vars(model))
+    with pytest.raises(ValueError):
+        model.set_params(**options).fit(inputs, X[:, 0] > 0)
+    assert vars(model) == {**before, **options}                      # the very same objects
+    unfitted = make(**options)
+    with pytest.raises(ValueError):
+        unfitted.fit(inputs, X[:, 0] > 0)
+    assert not [name for name in vars(unfitted) if name.endswith("_")]
+
+
+def test_a_refit_leaves_nothing_of_the_fit_before():
+    model = make().fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
+    assert np.isfinite(model.elbo_)
+    model.set_params(method="mle", method_options={"n_steps": 5}).fit(X[:, :2], Y)
+    assert not hasattr(model, "elbo_") and not hasattr(model, "feature_names_in_") and model.n_features_in_ == 2
+
+
+def test_predictions_come_from_the_method_of_the_fit(tmp_path):
+    model = make().fit(X, Y)
+    model.set_params(method="mle", method_options={"n_steps": 5})
+    assert_array_equal(model.predict_proba(X), FITTED.predict_proba(X))
+    assert_array_equal(model.gate(X), FITTED.gate(X))
+    model.save(tmp_path / "m")
+    again = CMNClassifier.load(tmp_path / "m")
+    assert_array_equal(again.predict_proba(X), FITTED.predict_proba(X))
+    assert again.method == "mle" and again.elbo_ == FITTED.elbo_
+
+
+def test_a_path_among_the_options_can_be_saved(tmp_path):
+    model = make(method="mle", method_options={"n_steps": 5, "checkpoint": tmp_path / "c.npz"}).fit(X, Y)
+    model.save(tmp_path / "m")
+    again = CMNClassifier.load(tmp_path / "m")
+    assert Path(again.method_options["checkpoint"]) == tmp_path / "c.npz" and again.method_options["n_steps"] == 5
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("method", ["mle", "map"])
+def test_evaluate_a_method_without_a_bound(method):
+    report, model, _, _ = classifier.evaluate("iris", method=method, n_experts=3, method_options={"n_steps": 5})
+    assert report["elbo"] is None and report["sweeps"] == model.n_sweeps_ == 5 and 0 < report["accuracy"] <= 1
+
+
 def test_progress(capsys, monkeypatch):
     make(verbose=1).fit(X, Y)
     assert "start" not in capsys.readouterr().err                    # no terminal here
@@ -451,6 +569,19 @@ BAD_FITS = {
     "complex": (X + 1j, Y, "[Cc]omplex"),
     "text column": (pd.DataFrame({"a": X[:, 0], "b": ["x"] * 60}), Y, "X: expected numeric columns, got b"),
     "date column": (pd.DataFrame({"a": pd.date_range("2020", periods=60)}), Y, "X: expected numeric columns, got a"),
+    "duration column": (pd.DataFrame({"a": pd.to_timedelta(range(60), unit="s")}), Y, "X: expected numeric columns, got a"),
+    "digits in a text column": (pd.DataFrame({"a": X[:, 0], "b": pd.Series(["1.5"] * 60, dtype=object)}), Y, "X: expected numeric columns, got b"),
+    "lists in a column": (pd.DataFrame({"a": X[:, 0], "b": [[1.0]] * 60}), Y, "X: expected numeric columns, got b"),
+    "digits among objects": (changed(X, (3, 1), "1.5"), Y, "X: expected numbers, got text or dates"),
+    "bytes among objects": (changed(X.astype(object), (3, 1), b"1.5"), Y, "X: expected numbers, got text or dates"),
+    "digits among numbers in a list": ([[1.0, "2"]] * 60, Y, "X: expected numbers, got text or dates"),
+    "dates": (X.astype(int).astype("datetime64[s]"), Y, "X: expected numbers, got text or dates"),
+    "durations": (X.astype(int).astype("timedelta64[s]"), Y, "X: expected numbers, got text or dates"),
+    "dates among objects": (pd.DataFrame({"a": pd.date_range("2020", periods=60)}).to_numpy(dtype=object), Y, "X: expected numbers, got text or dates"),
+    "masked inputs": (np.ma.array(X, mask=X > 100), Y, "X: expected every entry, got masked"),
+    "masked labels": (X, np.ma.array(X[:, 0] > 0, mask=X[:, 0] > 1), "y: expected every entry, got masked"),
+    "ragged": ([[1.0], [2.0, 3.0]] * 30, Y, "X: expected rows of one length"),
+    "larger than a float64": ([[10**400, 1]] * 60, Y, "X: expected numbers that a float64 can hold"),
     "column twice": (pd.DataFrame(X, columns=["a", "a", "b"]), Y, "distinct column names"),
     "lengths": (X, Y[:-1], "inconsistent numbers of samples"),
     "two label columns": (X, np.c_[Y, Y], "1d array"),
@@ -494,7 +625,8 @@ def test_unknown_labels_are_named():
 def test_bad_rows_at_prediction(call):
     ask = getattr(FITTED, call)
     for rows, message in [(X[:, :2], "2 features"), (changed(X, (0, 0), np.nan), "NaN"), (X[:0], "0 sample"), (X[0], "2D array"),
-                          (np.array([["a", "b", "c"]]), "X: expected numbers")]:
+                          (np.array([["a", "b", "c"]]), "X: expected numbers"), (changed(X, (0, 0), "1.5"), "X: expected numbers"),
+                          (np.ma.array(X, mask=X > 100), "X: expected every entry"), ([[10**400, 1, 2]], "X: expected numbers that a float64")]:
         with pytest.raises(ValueError, match=message):
             ask(rows)
     with pytest.raises(NotFittedError):

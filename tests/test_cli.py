@@ -117,15 +117,15 @@ def test_model_of_the_estimator_takes_columns_by_place(place):
 
 
 BAD = {
-    "missing": ([["1", "2", "a"], ["", "2", "b"]], "row 2, column 'x, left': missing value"),
-    "question mark": ([["1", "?", "a"], ["1", "2", "b"]], "row 1, column 'größe': missing value"),
-    "NaN": ([["1", "2", "a"], ["nan", "2", "b"]], "row 2, column 'x, left': missing value"),
-    "text": ([["1", "2", "a"], ["1", "two", "b"]], "row 2, column 'größe': expected a number, got 'two'"),
+    "missing": ([["1", "2", "a"], ["", "2", "b"]], "line 3, column 'x, left': missing value"),
+    "question mark": ([["1", "?", "a"], ["1", "2", "b"]], "line 2, column 'größe': missing value"),
+    "NaN": ([["1", "2", "a"], ["nan", "2", "b"]], "line 3, column 'x, left': missing value"),
+    "text": ([["1", "2", "a"], ["1", "two", "b"]], "line 3, column 'größe': expected a number, got 'two'"),
     "underscore": ([["1", "2", "a"], ["1_0", "2", "b"]], "expected a number, got '1_0'"),
-    "infinite": ([["1", "2", "a"], ["1", "inf", "b"]], "row 2, column 'größe': expected a finite number"),
+    "infinite": ([["1", "2", "a"], ["1", "inf", "b"]], "line 3, column 'größe': expected a finite number"),
     "overflow": ([["1", "2", "a"], ["1", "1e999", "b"]], "expected a finite number"),
-    "short": ([["1", "2", "a"], ["1", "2"]], "row 2: expected 3 cells, got 2"),
-    "no label": ([["1", "2", "a"], ["1", "2", " "]], "row 2, column 'kind': missing label"),
+    "short": ([["1", "2", "a"], ["1", "2"]], "line 3: expected 3 cells, got 2"),
+    "no label": ([["1", "2", "a"], ["1", "2", " "]], "line 3, column 'kind': missing label"),
     "one class": ([["1", "2", "a"], ["1", "2", "a"]], "at least two classes"),
     "one row": ([["1", "2", "a"]], "Found array with 1 sample"),
     "no rows": ([], "expected a header and at least one row")}
@@ -155,7 +155,86 @@ def test_bad_files(place, tmp_path):
     write(tmp_path / "test.csv", [["1", "same"]], header=("größe", "kind"))
     assert "no column 'x, left'" in refused("fit", good, "--target", "kind", "--test", tmp_path / "test.csv")
     assert "--holdout" in refused("fit", good, "--target", "kind", "--holdout", 0.001)
-    assert "no folder" in refused("fit", good, "--target", "kind", "--out", tmp_path / "no/model.npz")
+    assert "--test: standard input is read once" in refused("fit", "-", "--target", "kind", "--test", "-")
+    assert "No such file" in refused("fit", good, "--target", "kind", "--test", "")
+
+
+def test_out_is_refused_before_the_work(place, tmp_path, monkeypatch):
+    def work(*args, **options):
+        raise AssertionError("it went to work")
+
+    monkeypatch.setattr(CMNClassifier, "fit", work)
+    monkeypatch.setattr(CMNClassifier, "load", work)
+    monkeypatch.chdir(tmp_path)
+    odd = [] if os.name != "posix" else [("/dev/null", "no ordinary file"), ("/proc/m.npz", "/proc/m.npz: ")] if os.path.isdir("/proc") else []
+    for out, words in [("no/m.npz", "no folder"), (".", "is a folder"), (tmp_path, "is a folder"), ("", "got ''"), ("new/", "new/: "),
+                       ("x" * 255, "too long"), *odd]:
+        for args in (("fit", place / "train.csv", "--target", "kind"), ("predict", place / "model.npz", place / "test.csv")):
+            said = refused(*args, "--out", out)
+            assert said.startswith("cmn_literate: --out: ") and words in said and ".part" not in said, said
+    assert "got '-'" in refused("fit", place / "train.csv", "--target", "kind", "--out", "-")
+    assert not any(tmp_path.iterdir())
+
+
+def test_out_is_named_when_the_writing_fails(place, tmp_path, monkeypatch, restored, capsys):
+    def full(*args):
+        raise OSError(28, "No space left on device", *args)
+
+    monkeypatch.setattr(os, "replace", full)
+    for args in (("fit", place / "train.csv", "--target", "kind", "--experts", 2, "--max-sweeps", 2),
+                 ("predict", place / "model.npz", place / "test.csv")):
+        assert main([*map(str, args), "--out", str(tmp_path / "m")]) == 2
+        assert capsys.readouterr().err == f"cmn_literate: --out: {tmp_path / 'm'}: No space left on device\n"
+    assert not any(tmp_path.iterdir())
+
+
+def test_lines_are_those_of_the_file(tmp_path):
+    for bad, words in (("x,2,b", "column 'a': expected a number"), ("1,2", "expected 3 cells"), ("1,2,", "column 'kind': missing label"), (",2,b", "missing value")):
+        (tmp_path / "d.csv").write_text(f'a,b,kind\n\n\n1,2,"a\nb"\n{bad}\n')              # a cell of two lines before it
+        assert "d.csv: line 6" in (said := refused("fit", tmp_path / "d.csv", "--target", "kind")) and words in said
+
+
+def test_a_class_that_reads_as_missing(tmp_path):
+    for name in ("None", "NA", "null"):
+        said = refused("fit", write(tmp_path / "d.csv", [["1", "2", "a"], ["2", "1", name]]), "--target", "kind")
+        assert f"missing label {name!r}; leave such rows out, or, if {name!r} is a class, give it another name" in said
+        assert name in run("fit", "--help").stdout
+
+
+def test_standard_input_may_have_a_byte_order_mark(place):
+    args = ("--target", "kind", "--experts", 2, "--max-sweeps", 5)
+    data = (place / "train.csv").read_bytes()
+    done = subprocess.run([sys.executable, "-m", "cmn_literate", "fit", "-", *map(str, args)], input=b"\xef\xbb\xbf" + data, capture_output=True, timeout=120)
+    assert done.returncode == 0 and done.stdout.decode() == run("fit", place / "train.csv", *args).stdout, done.stderr
+    done = subprocess.run([sys.executable, "-m", "cmn_literate", "fit", "-", "--target", "kind"], input=b"gr\xf6sse,kind\n1,a\n", capture_output=True, timeout=120)
+    assert done.returncode == 2 and b"-: expected a CSV file in UTF-8" in done.stderr
+
+
+def test_blanks_around_names(place, tmp_path, capsys, restored):
+    pandas = __import__("pandas")
+
+    def model(*names):
+        with pytest.warns(UserWarning):
+            fitted = CMNClassifier(n_experts=2, max_sweeps=5).fit(pandas.DataFrame(X, columns=names), Y)
+        fitted.save(tmp_path / "m.npz")
+        return [[repr(float(value)) for value in row] for row in fitted.predict_proba(pandas.DataFrame(X[:3], columns=names))]
+
+    def predict(*header):
+        assert main(["predict", str(tmp_path / "m.npz"), str(write(tmp_path / "d.csv", X[:3].tolist(), header))]) == 0
+        return list(csv.reader(capsys.readouterr().out.splitlines()))[1:]
+
+    p = model(" a ", "b")
+    assert predict(" a ", "b") == predict("a", " b ") == p
+    p = model("a", " a ")                                             # here the blanks tell them apart
+    assert predict("a", " a ") == p
+    assert "no column ' a '; it has 'a', 'b'" in refused("predict", tmp_path / "m.npz", write(tmp_path / "d.csv", X[:3].tolist(), ("a", "b")))
+    data = write(tmp_path / "d.csv", [["1", "2", "u"], ["2", "1", "v"]] * 9, (" a ", "b", " kind "))
+    assert main(["fit", str(data), "--target", " kind ", "--experts", "2", "--max-sweeps", "2"]) == 0
+
+
+def test_an_overflow_is_one_line(place, tmp_path):
+    huge = write(tmp_path / "huge.csv", (X[60:] * 1e200).tolist(), header=("x, left", "größe"))
+    assert "RuntimeWarning" not in refused("predict", place / "model.npz", huge, process=True)
 
 
 def test_bad_models(place, tmp_path):
@@ -166,7 +245,6 @@ def test_bad_models(place, tmp_path):
     assert "No such file" in refused("predict", tmp_path / "none.npz", place / "test.csv")
     write(tmp_path / "less.csv", [["1"]], header=("größe",))
     assert "no column 'x, left'" in refused("predict", place / "model.npz", tmp_path / "less.csv")
-    assert refused("predict", place / "model.npz", place / "test.csv", "--out", tmp_path / "no/p.csv")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")

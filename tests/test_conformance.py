@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from cmn_literate.conformance import catalogue, reference, report, runner, serve, values
 from cmn_literate.conformance.__main__ import main
-from cmn_literate.conformance.process import LocalAdapter, NotStarted, ProcessAdapter, open_adapter, python_command
+from cmn_literate.conformance.process import LocalAdapter, NotStarted, ProcessAdapter, check_start, open_adapter, python_command, read_json
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "cmn_literate/conformance"
@@ -123,6 +123,8 @@ def test_adapter_that_does_not_answer_start():
     adapter.start_timeout = 0.5
     with pytest.raises(NotStarted, match="no answer in 0.5 s"):
         runner.run(adapter, FEW)
+    with pytest.raises(NotStarted, match="no proper version, language"):         # they are printed
+        check_start({"protocol": 1, "ops": [], "version": 3, "language": None})
     with pytest.raises(NotStarted, match="cannot run"):
         runner.run(ProcessAdapter("/no/such/program"), FEW)
 
@@ -130,6 +132,57 @@ def test_adapter_that_does_not_answer_start():
 def test_banner_is_noted_and_forgiven():
     out = runner.run(rogue("start-garbage"), FEW)
     assert "Welcome to Julia" in out["problems"][0] and runner.exit_code(out) == 0
+
+
+HALVES = r"""import json, sys
+for line in sys.stdin:
+    question = json.loads(line)
+    if question["cmd"] == "stop":
+        break
+    if question["cmd"] == "start":
+        print(r'{"seq": %d, "protocol": 1, "name": "half \udc00", "ops": ["pg_mean", "log_cosh_half", "\ud800"], "profile": {"\ud801": "\ud802"}}'
+              % question["seq"], flush=True)
+    elif question["op"] == "pg_mean":
+        print(r'{"seq": %d, "errored": "bad \ud83d emoji, whole \ud83d\ude00 one, path C:\\ud83d"}' % question["seq"], flush=True)
+    else:
+        print(r'{"seq": %d, "out": {"y": {"shape": "\ud83d", "data": []}, "\uDfff": 1}}' % question["seq"], flush=True)
+"""
+
+
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+def test_halves_of_surrogate_pairs_are_written_out(tmp_path, quiet):
+    (tmp_path / "halves.py").write_text(HALVES)
+    command = [sys.executable, "-m", "cmn_literate.conformance", "run", "--command", f"{sys.executable} {tmp_path}/halves.py", "--level", "0", *quiet,
+               "--report", "r.json", "--junit", "r.xml", "--html", "r.html", "--badge", "r.svg"]
+    for encoding in ("utf-8", "ascii"):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**ENVIRONMENT, "PYTHONIOENCODING": encoding})
+        assert done.returncode == 1 and done.stderr == "", done.stderr
+        out = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+        schema("report.schema.json").validate(out)
+        assert out["adapter"]["name"] == r"half \udc00"
+        said = {r["op"]: r["message"] for r in out["results"] if r["message"]}
+        assert said["pg_mean"] == "bad \\ud83d emoji, whole \N{GRINNING FACE} one, path C:\\ud83d"
+        assert said["log_cosh_half"].endswith(r" among \uDfff, y")
+        assert said["pg_mean"] in (tmp_path / "r.html").read_text(encoding="utf-8")
+        assert said["pg_mean"] in ET.parse(tmp_path / "r.xml").find(".//error").get("message")
+        assert ET.parse(tmp_path / "r.svg") and (quiet or r"bad \ud83d emoji" in done.stdout)
+        for file in tmp_path.glob("r.*"):
+            file.unlink()
+
+
+def test_halves_of_surrogate_pairs_in_this_process():
+    def pg_mean(b, c):
+        raise ValueError("\ud83d")
+    adapter = local(pg_mean=pg_mean, PROFILE={"\ud801": "\ud802"})
+    adapter.host.adapter.NAME = "\udc00"
+    json.dumps(runner.run(adapter, FEW), ensure_ascii=False).encode()
+
+
+@given(st.lists(st.sampled_from(["\ud83d", "\ude00", "\U0001f600", "\\", "u", "d83d", '"', "\n", "x"]), max_size=12).map("".join))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_words_of_an_adapter_can_be_written_and_are_otherwise_kept(words):
+    text = json.dumps(words)                                 # two halves beside each other are a whole there
+    assert read_json(text) == json.loads(text).encode(errors="backslashreplace").decode()
 
 
 def test_second_answer_after_the_last_question():
@@ -388,10 +441,15 @@ def test_wrong_requests_are_refused(half, capsys):
     assert main(["explain", "pg_mean"]) == 2 and "L0-pg_mean" in capsys.readouterr().err
     assert main(["run", "--adapter", half, "--level", "3", "--quiet"]) == 2                  # nothing was asked
     for wrong in (["run"], ["run", "--adapter", half, "--level", "9"], ["run", "--adapter", half, "--timeout", "0"], ["fly"],
+                  *(["run", "--adapter", half, option, value] for option in ("--timeout", "--start-timeout") for value in ("inf", "1e30", "nan")),
                   ["run", "--adapter", half, "--command", "x"], ["run", "--adapter", half, "--max-restarts", "-1"]):
         with pytest.raises(SystemExit) as stop:
             main(wrong)
-        assert stop.value.code == 2
+        said = capsys.readouterr().err
+        assert stop.value.code == 2 and ("timeout" not in str(wrong) or f"argument {wrong[3]}: expected a number > 0 and <= 1000000, got" in said)
+    for limits in ({"timeout": np.inf}, {"start_timeout": 1e30}):
+        with pytest.raises(ValueError, match=f"^{next(iter(limits))}: expected a number > 0 and <= 1000000"):
+            open_adapter(half, **limits)
 
 
 def test_refusals_are_one_line(half, tmp_path, capsys):
@@ -487,7 +545,8 @@ def test_plugin_refuses_in_one_line(plugged, half):
     for arguments, words in ((["--cmn-adapter", "no_such"], "no_such"), (["--cmn-adapter", half, "--cmn-level", "8"], "levels 0 to 6"),
                              (["--cmn-adapter", half, "--cmn-command", "x"], "not both"),
                              (["--cmn-command", ""], "command is empty"), (["--cmn-adapter", half, "--cmn-level", "3"], "none of the operations"), (["--cmn-adapter", half, "--cmn-dtype", "f32"], "f32"),
-                             (["--cmn-adapter", half, "--cmn-timeout", "-1"], "number > 0")):
+                             (["--cmn-adapter", half, "--cmn-timeout", "-1"], "number > 0"),
+                             (["--cmn-adapter", half, "--cmn-timeout", "inf"], "--cmn-timeout: expected a number > 0 and <= 1000000")):
         done = plugged(*arguments)
         said = done.stderr.str() + done.stdout.str()
         assert done.ret == 4 and words in said and "Traceback" not in said

@@ -78,6 +78,34 @@ def test_agrees_with_arviz(az, start):
             assert_allclose(bfmi(x), az.bfmi(x), rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("places", [[0, 1], [0.1, 0.2], [0, 1, 2], [0, 0, 1], [0, 0, 1, 1], [0.1, 0.3, 0.3, 0.1], [5, 5, 5, 7]])
+@pytest.mark.parametrize("n", [20, 21])
+def test_chains_that_stand_still(az, places, n):
+    """At different values nothing is more wrong; the folds, which may be constant, must not hide it."""
+    x = np.repeat(np.array(places, float)[:, None], n, axis=1)
+    assert split_rhat(x) == split_rhat(x, "plain") == rhat(x) == np.inf
+    assert az.rhat(x, method="rank") > 1e9
+    assert_allclose(ess_bulk(x), az.ess(x, method="bulk"), rtol=1e-10)
+    noise = default_rng(0).normal(size=(*x.shape, 2))
+    assert worst(np.concatenate([noise, x[..., None]], axis=2)).rhat == np.inf
+    lame = x + 1e-3 * noise[..., 0] * (np.arange(n) == 4)         # one move is no cure
+    assert split_rhat(lame) > 2
+    assert_allclose(split_rhat(lame), az.rhat(lame, method="rank"), rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("chains", [2, 3, 4])
+def test_two_values(az, chains):
+    """0, 1, 0, 1: all draws are equally far from the median. And fair coins, whose median may be 0, 1/2 or 1."""
+    x = np.resize([0.0, 1.0], (chains, 40))
+    assert_allclose(split_rhat(x), np.sqrt(0.95), rtol=1e-12)
+    coins = default_rng(chains).integers(0, 2, (chains, 40, 30)).astype(float)
+    for column in (x, *np.moveaxis(coins, 2, 0)):
+        assert_allclose(split_rhat(column), az.rhat(column, method="rank"), rtol=1e-10)
+    assert np.isfinite(worst(np.dstack([coins, x])).rhat)
+
+
 def test_to_arviz(az):
     draws = random_draws(0, 2, 8, 2, 1, 2, 2)
     data = draws.to_arviz()
@@ -182,7 +210,9 @@ def test_halves():
 def test_constants_and_holes():
     same = np.ones((4, 20))
     assert ess_bulk(same) == ess_tail(same) == ess_mean(same) == 80 and mcse_mean(same) == 0
-    assert np.isnan(split_rhat(same, "plain"))
+    for level in (1.0, 3.7, 0.1, -1e9 / 3):             # whose means and deviations are rounded
+        for x in (level * same, level * same[:3, :7], level * same[:1]):
+            assert np.isnan([split_rhat(x), split_rhat(x, "plain"), rhat(x)]).all()
     assert rhat(np.stack([same[0], 2 * same[0]])) == np.inf
     hole = default_rng(0).normal(size=(4, 20, 2))
     hole[1, 3, 0] = np.nan
@@ -190,6 +220,9 @@ def test_constants_and_holes():
         assert np.isnan(f(hole)[0]) and np.isfinite(f(hole)[1])
     assert all(np.isnan(worst(hole))) and np.isfinite(worst(hole[..., 1]).rhat)
     assert all(np.isnan(worst(same)))
+    blink = np.zeros((4, 21, 1))
+    blink[0, 10] = 1.0                                  # only the draw in the middle, which the halves drop
+    assert worst(np.dstack([hole[:, 3:, 1:].repeat(2, axis=1)[:, :21], blink])).rhat > 0
 
 
 @pytest.mark.parametrize("x", [np.ones(8), np.ones((4, 3)), np.ones((0, 9)), 1.0, [["a", "b", "c", "d"]]])

@@ -245,7 +245,8 @@ def test_callback_and_interrupt():
 @pytest.mark.parametrize("change, words", [
     (dict(q=0.0), "^q.*P"), (dict(q=[np.inf]), "^q"), (dict(n_draws=0), "n_draws"), (dict(n_draws=2.5), "n_draws"),
     (dict(step=0), "^step"), (dict(step=np.nan), "^step"), (dict(n_leapfrog=0), "n_leapfrog"), (dict(inv_mass=-1), "^inv_mass.*positive"),
-    (dict(inv_mass=[1, 2]), r"^inv_mass.*\(1,\)"), (dict(jitter=1.0), "^jitter"), (dict(n_warmup=-1), "n_warmup"),
+    (dict(step="a"), "^step"), (dict(step=None), "^step"), (dict(jitter="a"), "^jitter"), (dict(rng="a"), "^rng"), (dict(rng=True), "^rng"),
+    (dict(rng=np.random.RandomState(0)), "^rng"), (dict(inv_mass=[1, 2]), r"^inv_mass.*\(1,\)"), (dict(jitter=1.0), "^jitter"), (dict(n_warmup=-1), "n_warmup"),
     (dict(value_and_grad=lambda q: (-np.inf, -q)), "^q: no finite"), (dict(value_and_grad=lambda q: (0.0, 0.0)), "^value_and_grad"),
 ])
 def test_bad_input(change, words):

@@ -164,6 +164,23 @@ def test_training_log_likelihoods(models):
     assert (np.abs(np.exp(factors).mean(0) - p) < 5 * spread + 1e-4).all()
 
 
+@pytest.mark.parametrize("method", ["bbvi", "gibbs", "map"])
+def test_labels_of_the_training_rows_are_checked(models, method):
+    names = NAMES[Y[ROWS]]
+    for y in (names[:, None], names[:10], np.append(names, names[:3]), names[0], Y[ROWS], np.where(ROWS > 20, names, "tulip")):
+        with pytest.raises(ValueError, match="^y: expected"):
+            training_log_likelihoods(models[method], X[ROWS], y)
+    with pytest.raises(ValueError, match="^rng: expected"):
+        training_log_likelihoods(models[method], X[ROWS], names, rng="seed")
+
+
+@pytest.mark.parametrize("method", SMALL)
+def test_a_checkpoint_that_cannot_be_written_is_refused_at_the_start(method, tmp_path):
+    for path in (tmp_path / "missing" / "c.npz", tmp_path):
+        with pytest.raises(ValueError, match="^checkpoint: expected"):
+            model(method, method_options={**SMALL[method], "checkpoint": path}).fit(X[ROWS], Y[ROWS])
+
+
 def test_worst_rhat_is_infinite_for_too_few_draws_and_large_for_split_chains(models):
     draws = models["gibbs"].fits_[0].draws
     few = PosteriorDraws(Theta(*(x[:, :3] for x in draws.theta)), draws.log_joint[:, :3])
@@ -171,6 +188,10 @@ def test_worst_rhat_is_infinite_for_too_few_draws_and_large_for_split_chains(mod
     assert worst_rhat(few, Z) == np.inf
     log_joint = draws.log_joint + 100 * np.arange(2)[:, None]
     assert worst_rhat(PosteriorDraws(draws.theta, log_joint), Z) > 1.5
+    still = Theta(*(np.repeat(x[:, :1], 20, axis=1) for x in draws.theta))
+    assert worst_rhat(PosteriorDraws(still, np.repeat([[-5.0], [-6.0]], 20, axis=1)), Z) == np.inf     # two chains that never move
+    assert worst_rhat(PosteriorDraws(Theta(*(x[:1] for x in still)), np.full((1, 20), -5.0)), Z) == np.inf
+    assert worst_rhat(PosteriorDraws(draws.theta, np.full((2, 20), -5.0)), Z) == np.inf
     assert isinstance(models["gibbs"].fits_[0], Sampled) and models["gibbs"].fits_[0].rhat == worst_rhat(draws, Z)
 
 

@@ -248,7 +248,10 @@ BAD = {"a row that sums to 0.9": ([0], [[0.4, 0.5]], "proba:"), "a negative numb
        "a label without a column": ([2], [[0.5, 0.5]], "y:"), "a label below 0": ([-1], [[0.5, 0.5]], "y:"), "a label 0.5": ([0.5], [[0.5, 0.5]], "y:"),
        "a NaN label": ([np.nan], [[0.5, 0.5]], "y:"), "a word as label": (["a"], [[0.5, 0.5]], "y:"), "labels missing": ([0], [[0.5, 0.5]] * 2, "y:"),
        "labels in a column": ([[0], [1]], [[0.5, 0.5]] * 2, "y:"), "one-hot labels": ([[1, 0]], [[0.5, 0.5]], "y:"),
-       "label 2 for P(y=1)": ([2], [0.5], "y:")}
+       "label 2 for P(y=1)": ([2], [0.5], "y:"), "a masked row": ([0, 1], np.ma.array([[0.5, 0.5]] * 2, mask=[[0, 0], [1, 1]]), "proba:"),
+       "a masked P(y=1)": ([0, 1], np.ma.array([0.5, 0.5], mask=[0, 1]), "proba:"), "a number as text": ([0], [["0.5", "0.5"]], "proba:"),
+       "ragged rows": ([0, 1], [[0.5, 0.5], [1.0]], "proba: expected rows"), "a number too large": ([0], [[10**400, 0]], "proba:"),
+       "a masked label": (np.ma.array([0, 1], mask=[0, 1]), [[0.5, 0.5]] * 2, "y:")}
 
 
 @pytest.mark.parametrize("metric", METRICS)

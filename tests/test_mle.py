@@ -197,12 +197,23 @@ def test_converged_is_a_relative_change_over_a_thousand_steps():
 @pytest.mark.parametrize("change, name", [
     (dict(objective="both"), "objective"), (dict(priors=3), "priors"), (dict(n_experts=0), "n_experts"), (dict(latent_dim=1.5), "latent_dim"),
     (dict(n_classes=1), "n_classes"), (dict(n_steps=0), "n_steps"), (dict(lr=-1.0), "lr"), (dict(n_nodes=1), "n_nodes"),
-    (dict(rng=-1), "rng"), (dict(rng="seed"), "rng"), (dict(start=[1.0]), "start"),
+    (dict(lr="1e-3"), "lr"), (dict(lr=None), "lr"), (dict(n_nodes="a", objective="network"), "n_nodes"),
+    (dict(checkpoint="missing/c.npz"), "checkpoint"), (dict(checkpoint="."), "checkpoint"),
+    (dict(rng=True), "rng"), (dict(rng=-1), "rng"), (dict(rng="seed"), "rng"), (dict(start=[1.0]), "start"),
     (dict(X=np.full((60, 2), np.nan)), "X"), (dict(y=np.zeros(3)), "y")])
 def test_bad_arguments_are_named(change, name):
     X, y = overlapping()
     with pytest.raises(ValueError, match=f"^{name}"):
         fit_mle(**{**dict(X=X, y=y, n_experts=2, n_steps=2), **change})
+
+
+def test_there_are_two_objectives():
+    X, y = overlapping()
+    theta = fit_mle(X, y, 2, n_steps=2).theta
+    with pytest.raises(ValueError, match="^objective: expected"):
+        separated_sticks(theta, X, y, objective="foo")
+    with pytest.raises(ValueError, match="^objective: expected"):
+        mle_objective(X, y, Shapes(2, 1, 2, 2), objective="foo")
 
 
 def test_predicting_other_columns_is_refused():

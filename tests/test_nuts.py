@@ -219,9 +219,14 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
     ("q0", {"q0": np.zeros(3)}), ("q0", {"q0": np.full((1, 3), np.nan)}), ("q0", {"value_and_grad": lambda q: (np.nan, q)}),
     ("n_warmup", {"n_warmup": -1}), ("n_draws", {"n_draws": 0}), ("max_depth", {"max_depth": 0}), ("n_jobs", {"n_jobs": 0}),
     ("target_accept", {"target_accept": 1.0}), ("step", {"step": 0.0}), ("inv_mass", {"inv_mass": [1.0, -1.0, 1.0]}),
+    ("inv_mass", {"inv_mass": np.ones(2)}), ("inv_mass", {"inv_mass": np.ones((3, 3))}), ("target_accept", {"target_accept": "a"}),
+    ("step", {"step": "a"}), ("checkpoint_every", {"checkpoint_every": "a"}), ("checkpoint_every", {"checkpoint_every": None}),
+    ("checkpoint", {"checkpoint": "missing/c.npz"}), ("checkpoint", {"checkpoint": "."}),
+    ("rng", {"rng": "a"}), ("rng", {"rng": True}), ("rng", {"rng": np.random.RandomState(0)}), ("rng", {"rng": -1}),
+    ("value_and_grad", {"value_and_grad": lambda q: (0.0, q[:2])}), ("value_and_grad", {"value_and_grad": lambda q: (0.0 * q, q)}),
     ("value_and_grad", {"n_jobs": 2, "value_and_grad": lambda q: F(q)})])
 def test_bad_arguments_are_named(name, changes):
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(ValueError, match=f"^{name}: "):
         nuts(**{"value_and_grad": F, "q0": Q0, "n_warmup": 1, "n_draws": 1, **changes})
 
 
@@ -277,12 +282,20 @@ def test_targets():
 @pytest.mark.parametrize("name, changes", [
     ("target", {"target": "both"}), ("target", {"target": "marginal", "latent_dim": 3, "n_classes": 4}), ("init", {"init": "warm"}),
     ("n_experts", {"n_experts": 0}), ("latent_dim", {"latent_dim": 0}), ("n_chains", {"n_chains": 0}), ("priors", {"priors": 1.0}),
-    ("n_classes", {"n_classes": 1}), ("y", {"n_classes": 2}), ("n_draws", {"n_draws": 0})])
+    ("n_classes", {"n_classes": 1}), ("y", {"n_classes": 2}), ("n_draws", {"n_draws": 0}),
+    ("rng", {"rng": "a"}), ("rng", {"rng": True}), ("rng", {"rng": np.random.RandomState(0)})])
 def test_bad_network_arguments_are_named(name, changes):
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(ValueError, match=f"^{name}: "):
         sample_posterior(X, Y, **{**TINY, **changes})
     with pytest.raises(ValueError, match="y: "):
         sample_posterior(X, np.zeros(12), **TINY)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_starts_are_fitted(tmp_path, monkeypatch):
+    monkeypatch.setattr("cmn_literate.nuts.fit", lambda *args, **options: pytest.fail("a start was fitted"))
+    for path in (tmp_path / "missing" / "c.npz", tmp_path):
+        with pytest.raises(ValueError, match="^checkpoint: expected"):
+            sample_posterior(X, Y, checkpoint=path, **TINY)
 
 
 def test_no_warnings_from_an_overflowing_target():

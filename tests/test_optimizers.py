@@ -1,5 +1,6 @@
 """AdaBelief against optax step by step, and the driver where things go wrong."""
 import importlib.util
+import os
 
 import numpy as np
 import pytest
@@ -105,6 +106,39 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, change):
     with pytest.raises(ValueError, match="checkpoint"):
         maximize(**{**arguments, **change})
     assert file.read_bytes() == content
+
+
+def never(x):
+    raise AssertionError("the objective was asked")
+
+
+def test_a_checkpoint_that_cannot_be_written_is_refused_at_the_start(tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(b"")
+    for path in (tmp_path / "missing" / "c.npz", tmp_path, str(tmp_path) + "/new/", tmp_path / "file" / "c.npz", tmp_path / ("c" * 300),
+                 "", "c\0.npz", b"c.npz", 3, True):
+        with pytest.raises(ValueError, match="^checkpoint: expected"):
+            maximize(never, [1.0], 3, checkpoint=path)
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    if os.geteuid():                                     # root writes everywhere
+        with pytest.raises(ValueError, match="^checkpoint: expected"):
+            maximize(never, [1.0], 3, checkpoint=locked / "c.npz")
+    monkeypatch.chdir(tmp_path)
+    maximize(quartic, [1.0], 3, checkpoint="here.npz")
+    assert sorted(os.listdir()) == ["file", "here.npz", "locked"]
+
+
+@pytest.mark.parametrize("change", [*({name: value} for name in ("lr", "b1", "b2", "eps", "eps_root") for value in ("1e-3", None, True, [0.1])),
+                                    *({"rng": value} for value in (0, True, "a", np.random.RandomState(0))), {"checkpoint_every": "a"}])
+def test_wrong_types_are_named(change):
+    with pytest.raises(ValueError, match=f"^{next(iter(change))}: expected"):
+        maximize(never, [1.0], 3, **change)
+
+
+def test_a_gradient_of_another_shape_is_refused():
+    for returned in ((0.0, np.ones(1)), (0.0, 1.0), (np.zeros(1), np.ones(3)), (0.0, np.ones((3, 1)))):
+        with pytest.raises(ValueError, match="^value_and_grad: expected"):
+            maximize(lambda x: returned, np.ones(3), 5)  # noqa: B023  called at once
 
 
 def test_an_interrupt_before_the_first_step_goes_on_its_way():

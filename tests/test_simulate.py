@@ -24,6 +24,12 @@ BAD_X = {
     "a None inside": np.array([[1.0, None]], dtype=object),
     "complex numbers": [[1 + 1j]],
     "dates": np.array([["2020-01-01"]], dtype="datetime64[D]"),
+    "bytes in an object array": np.array([[1.0, b"1"]], dtype=object),
+    "durations in an object array": np.array([[1.0, np.timedelta64(1, "ns")]], dtype=object),
+    "ragged lists": [[1], [2, 3]],
+    "a masked entry": np.ma.array([[1.0, 2.0]], mask=[[False, True]]),
+    "a masked entry in a list of rows": [np.ma.array([1.0, 2.0], mask=[False, True])],
+    "larger than a float64": [[10**400]],
 }
 BAD_Y = {
     "too few": [0, 1],
@@ -37,6 +43,8 @@ BAD_Y = {
     "text": ["a", "b", "c"],
     "objects": [None, 1, 2],
     "complex": [0j, 1, 2],
+    "masked": np.ma.array([0, 1, 2], mask=[True, False, False]),
+    "ragged": [[0], [1, 2], 2],
 }
 
 
@@ -55,7 +63,7 @@ def test_the_message_says_where_the_first_bad_number_is():
 
 @pytest.mark.parametrize("X", [[[1, 2]], np.array([[1, 2]], dtype=np.uint8), np.array([[1, 2]], dtype=np.float32),
                                np.array([[1, 2]], dtype=np.float16), np.array([[True, False]]),
-                               np.array([[1, 2.5]], dtype=object)], ids=str)
+                               np.array([[1, 2.5]], dtype=object), np.ma.array([[1.0, 2.0]], mask=False)], ids=str)
 def test_numbers_of_any_kind_become_float64(X):
     assert check_X(X).dtype == np.float64
     assert_array_equal(check_X(X), np.asarray(X).astype(float))

@@ -7,16 +7,16 @@ import sys
 from pathlib import Path
 
 from cmn_literate.conformance import catalogue, report
-from cmn_literate.conformance.process import NotStarted, open_adapter
+from cmn_literate.conformance.process import MAX_WAIT, NotStarted, open_adapter
 from cmn_literate.conformance.runner import BadRequest, ask, exit_code, greeting, read_xfails, run, why_not_asked
 
 EPILOG = """exit code: 0 all that was asked passed, 1 something failed, 2 nothing was tested (wrong request, adapter did not start)"""
 
 
-def positive(text):
+def seconds(text):
     value = float(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"expected a number > 0, got {text}")
+    if not 0 < value <= MAX_WAIT:
+        raise argparse.ArgumentTypeError(f"expected a number > 0 and <= {MAX_WAIT}, got {text}")
     return value
 
 
@@ -50,8 +50,8 @@ def parser():
         group.add_argument("--adapter", metavar="SPEC", help="package.module[:object] or file.py[:object], in Python")
         group.add_argument("--command", metavar="CMD", help="a command that answers JSON lines, in any language")
         q.add_argument("--dtype", choices=catalogue.DTYPES, default="f64")
-        q.add_argument("--timeout", type=positive, default=30.0, metavar="S", help="seconds for one case (30)")
-        q.add_argument("--start-timeout", type=positive, default=120.0, metavar="S", help="seconds to start (120)")
+        q.add_argument("--timeout", type=seconds, default=30.0, metavar="S", help="seconds for one case (30)")
+        q.add_argument("--start-timeout", type=seconds, default=120.0, metavar="S", help="seconds to start (120)")
         q.add_argument("--in-process", action="store_true", help="with --adapter: no process of its own (for a debugger)")
 
     q = sub.add_parser("run", help="ask an adapter the cases", epilog=EPILOG)
@@ -227,4 +227,5 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")            # an adapter's words, and dashes, on a terminal that lacks them
     sys.exit(main())

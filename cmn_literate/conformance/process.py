@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import re
 import shlex
 import signal
 import subprocess
@@ -14,7 +15,9 @@ import time
 from cmn_literate.conformance.serve import PROTOCOL, Host, load
 
 LONGEST = 1 << 24                                        # bytes of one line
+MAX_WAIT = 1_000_000                                     # seconds; some systems cannot wait for five times as long
 ANSWERS = ("out", "skipped", "errored")
+ESCAPES = re.compile(r"\\u(?i:d[89ab][0-9a-f]{2})\\u(?i:d[c-f][0-9a-f]{2})|(\\u(?i:d[89a-f][0-9a-f]{2}))|\\.")    # a pair, half of one, another
 
 
 class Trouble(Exception):
@@ -29,11 +32,21 @@ class NotStarted(Exception):
     """The adapter cannot be asked at all."""
 
 
+def check_wait(name, seconds):
+    if not 0 < seconds <= MAX_WAIT:
+        raise ValueError(f"{name}: expected a number > 0 and <= {MAX_WAIT} (seconds), got {seconds:g}")
+
+
+def read_json(text):
+    """The value of a JSON text.  Half a surrogate pair, which no file can hold, becomes the six characters it is written as."""
+    return json.loads(ESCAPES.sub(lambda escape: "\\" + escape[0] if escape[1] else escape[0], text))
+
+
 def check_start(reply):
     """The capabilities, or NotStarted."""
     if "cmd" in reply:
         raise NotStarted("the adapter sends back what it is sent, and answers nothing")
-    wrong = [key for key, kind in (("ops", list), ("dtypes", list), ("profile", dict), ("name", str))
+    wrong = [key for key, kind in (("ops", list), ("dtypes", list), ("profile", dict), ("name", str), ("version", str), ("language", str))
              if not isinstance(reply.get(key, kind()), kind)]
     if reply.get("protocol") != PROTOCOL:
         raise NotStarted(f"the adapter speaks protocol {reply.get('protocol')!r}, this runner {PROTOCOL}")
@@ -61,11 +74,11 @@ class LocalAdapter:
         self.host, self.asked, self.answered, self.restarts, self.late, self.banner = Host(adapter), 0, 0, 0, {}, []
 
     def start(self, message):
-        return check_start(self.host.answer({"cmd": "start", "seq": 0, "protocol": PROTOCOL, **message}))
+        return check_start(read_json(json.dumps(self.host.answer({"cmd": "start", "seq": 0, "protocol": PROTOCOL, **message}), default=str)))
 
     def ask(self, message):
         self.asked += 1
-        reply = check_answer(json.loads(json.dumps(self.host.answer({"cmd": "run", "seq": self.asked, **message}))))
+        reply = check_answer(read_json(json.dumps(self.host.answer({"cmd": "run", "seq": self.asked, **message}))))
         self.answered += 1
         return reply
 
@@ -83,6 +96,8 @@ class ProcessAdapter:
             raise NotStarted(f"cannot read the command {command}: {error}") from None
         if not self.command:
             raise NotStarted("the command is empty")
+        check_wait("timeout", timeout)
+        check_wait("start_timeout", start_timeout)
         self.timeout, self.start_timeout, self.max_restarts = timeout, start_timeout, max_restarts
         self.process, self.hello, self.seq = None, None, 0
         self.asked = self.answered = self.restarts = 0
@@ -202,7 +217,7 @@ class ProcessAdapter:
         if not whole:
             return None
         try:
-            reply = json.loads(line)
+            reply = read_json(line.decode("utf-8-sig", errors="replace"))
         except (ValueError, RecursionError):
             return None
         return reply if isinstance(reply, dict) else None

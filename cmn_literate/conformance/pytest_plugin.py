@@ -25,7 +25,7 @@ def make_plugin(config):
     import pytest
 
     from cmn_literate.conformance import catalogue, report, runner
-    from cmn_literate.conformance.process import NotStarted, open_adapter
+    from cmn_literate.conformance.process import NotStarted, check_wait, open_adapter
 
     option = lambda name: config.getoption(f"cmn_{name}")
 
@@ -80,8 +80,7 @@ def make_plugin(config):
         def prepare(self):
             if option("adapter") is not None and option("command") is not None:
                 raise runner.BadRequest("give --cmn-adapter or --cmn-command, not both")
-            if not option("timeout") > 0:
-                raise runner.BadRequest("--cmn-timeout: expected a number > 0")
+            check_wait("--cmn-timeout", option("timeout"))
             levels = catalogue.parse_levels(option("level")) if option("level") else None
             self.cases, self.results = catalogue.select(levels), []
             if option("xfails"):

@@ -7,7 +7,7 @@ FAULTS = [
     ("diag-rhat-not-rooted", "return np.sqrt((n - 1) / n + between / within)", "return (n - 1) / n + between / within", TESTS),
     ("diag-scores-shift", "- 0.375) / (len(rows) + 0.25)", "- 0.5) / (len(rows) + 0.25)", TESTS),
     ("diag-scores-per-chain", "rankdata(rows, axis=0)", "rankdata(draws, axis=1).reshape(rows.shape) * len(draws)", TESTS),
-    ("diag-fold-forgotten", "return np.maximum(rhat(normal_scores(halves)), rhat(normal_scores(folded)))", "return rhat(normal_scores(halves))", TESTS),
+    ("diag-fold-forgotten", "return np.fmax(rhat(normal_scores(halves)), rhat(normal_scores(folded)))", "return rhat(normal_scores(halves))", TESTS),
     ("diag-fold-about-zero", "folded = np.abs(halves - np.median(halves, axis=(0, 1)))", "folded = np.abs(halves)", TESTS),
     ("diag-fft-wraps", "next_fast_len(2 * n, real=True)", "next_fast_len(n, real=True)", TESTS),
     ("diag-autocovariance-about-the-grand-mean", "chains - chains.mean(axis=1, keepdims=True), size", "chains - chains.mean(), size", TESTS),
