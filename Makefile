@@ -89,6 +89,9 @@ results-rows: $(READY)  ## score the test rows one by one again (minutes; needs 
 results-others: $(READY)  ## run again the other classifiers that the book compares with (minutes; what is stored is skipped)
 	$(PY) tools/others.py
 
+results-early: $(READY) ## run again maximum likelihood that stops early (minutes; needs the data; what is stored is skipped)
+	$(PY) tools/early.py
+
 results-check: $(READY) ## run a random sample of the stored cells again and compare
 	$(PY) -m cmn_literate experiments check
 
@@ -102,4 +105,4 @@ lock:                   ## requirements.txt from requirements.in (needs uv)
 clean:                  ## remove what the other targets made, but for .venv
 	rm -rf _build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 
-.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-baselines results-cells results-runtime results-restarts results-rows results-others results-check vectors lock clean
+.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-baselines results-cells results-runtime results-restarts results-rows results-others results-early results-check vectors lock clean

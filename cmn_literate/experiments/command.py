@@ -8,9 +8,11 @@ import numpy as np
 
 from cmn_literate.experiments import store
 from cmn_literate.experiments.grid import DATASETS, SETTINGS, SMALL, TABLE_ROWS, Cell, plan, small_cells
-from cmn_literate.experiments.report import estimate, progress_table, score_table, value, whole_cost
+from cmn_literate.experiments.report import estimate, progress_table, score_table, value, waic_table, whole_cost
 
 FOLDER, SMALL_FOLDER = "results/cells", "results/small"
+COSTS = ("minus_lpd", "steps", "steps_decay", "steps_within_1_nat", "seconds", "cpu_seconds", "scoring_cpu_seconds", "seconds_per_step",
+         "seconds_to_converge", "peak_mb", "rhat")
 
 
 def parse_cell(text):
@@ -24,6 +26,28 @@ def parse_cell(text):
         raise argparse.ArgumentTypeError(f"expected a data set of {', '.join(DATASETS)} and a method of {', '.join(SETTINGS)}, "
                                          f"got {text!r}")
     return cell
+
+
+def at_least(low, kind=int, above=False):
+    """A reader of command-line numbers that refuses what is below `low` (or not above it), infinite or no number."""
+    def read(text):
+        try:
+            number = kind(text)
+            good = number > low if above else number >= low
+        except ValueError:
+            good = False
+        if not good or not np.isfinite(number):
+            raise argparse.ArgumentTypeError(f"expected a number {'above' if above else 'of at least'} {low}, got {text!r}")
+        return number
+    return read
+
+
+def stored(folder):
+    """The records of a folder that must have some."""
+    records = store.read(folder)
+    if not records:
+        raise SystemExit(f"cmn_literate: --folder: expected a folder of records, got {folder}, which has none")
+    return records
 
 
 def chosen(args):
@@ -75,8 +99,14 @@ def run(args):
 
 
 def report(args):
-    records = store.read(args.folder)
-    print("\n".join([*progress_table(records), "", *score_table(records, tuple(args.numbers), not args.all_sizes)]))
+    records = stored(args.folder)
+    known = {name for record in records.values() for name in record["metrics"]}
+    unknown = [name for name in args.numbers if name not in known and name not in COSTS]
+    if unknown:
+        raise SystemExit(f"cmn_literate: --numbers: expected some of {', '.join(sorted(known))}, {', '.join(COSTS)}, "
+                         f"got {', '.join(unknown)}")
+    print("\n".join([*progress_table(records), "", *score_table(records, tuple(args.numbers), not args.all_sizes), "",
+                     *waic_table(records)]))
     if args.figures:
         from cmn_literate.experiments.figures import save_all
 
@@ -85,25 +115,35 @@ def report(args):
 
 
 # how far a repeated run may be from the stored one: a climb is the same arithmetic again, and errors of rounding grow
-# with the steps; a run that draws random numbers may leave its path, and is held to the spread over seeds
+# with the steps; a run that draws random numbers repeats its path too, unless rounding made it take another one
 TOLERANCE = {"cavi": 1e-6, "mle-network": 1e-3, "mle-exact": 1e-3}
-COMPARED = ("accuracy", "lpd", "ece")
+SAME_PATH = 1e-6
+COMPARED = ("accuracy", "lpd", "ece", "train_lpd")
 
 
 def compare(stored, again, others=()):
     """Names of the numbers by which a repeated run differs from the stored one.
 
-    others: records of the same cell from other seeds; a method without a tolerance may be off by 5 of their standard deviations
+    others: records of the same cell from other seeds; a method without a tolerance may be off by 5 of their standard deviations.
+    Scores and the end of the trace are compared, and of a climb its whole trace.
     """
-    method = stored["cell"]["method"]
-    bad = []
-    for name in COMPARED:
-        a, b = value(stored, name), value(again, name)
+    method, bad = stored["cell"]["method"], []
+    pairs = [(name, value(stored, name), value(again, name), [value(r, name) for r in (stored, *others)]) for name in COMPARED]
+    ends = [r["trace"]["value"] for r in (stored, again, *others) if r.get("trace")]
+    if len(ends) == 2 + len(others):
+        pairs.append(("end of trace", ends[0][-1], ends[1][-1], [ends[0][-1], *(e[-1] for e in ends[2:])]))
+        if method in TOLERANCE:
+            if len(ends[0]) != len(ends[1]):
+                bad.append(f"points of trace {len(ends[0])} -> {len(ends[1])}")
+            else:
+                at = int(np.argmax(np.abs(np.subtract(ends[0], ends[1]))))
+                pairs.append(("trace", ends[0][at], ends[1][at], []))
+    for name, a, b, known in pairs:
         if method in TOLERANCE:
             slack = TOLERANCE[method] * max(1.0, abs(a))
         else:
-            slack = 5 * np.std([value(r, name) for r in (stored, *others)], ddof=1) if others else 1e-6
-        if not abs(a - b) <= slack:
+            slack = 5 * np.std(known, ddof=1) if others else SAME_PATH
+        if not (abs(a - b) <= slack or (np.isnan(a) and np.isnan(b))):
             bad.append(f"{name} {a:.6g} -> {b:.6g}")
     return bad
 
@@ -117,19 +157,34 @@ def check(args):
     from cmn_literate.experiments.run import run_cell
 
     if args.small:
-        records, picked = store.read(args.folder if args.folder != Path(FOLDER) else SMALL_FOLDER), list(SMALL)
+        records = stored(args.folder if args.folder != Path(FOLDER) else SMALL_FOLDER)
+        picked = [cell for cell in SMALL if cell in records]
     else:
-        records = store.read(args.folder)
-        small = [cell for cell, record in records.items() if whole_cost(record) <= args.limit]
-        picked = [small[i] for i in np.random.default_rng(args.seed).permutation(len(small))[:args.cells]]
+        records = stored(args.folder)
+        seed = int(np.random.SeedSequence().entropy % 10**6) if args.seed is None else args.seed
+        print(f"sample {seed}: --seed {seed} draws it again")
+        picked = sample(records, args.cells, args.limit, np.random.default_rng(seed))
+    if not picked:
+        raise SystemExit(f"cmn_literate: --limit: no stored cell took at most {args.limit:g} CPU seconds")
     failed = 0
     for cell in picked:
         again = run_cell(cell, args.data_home, SMALL.get(cell) if args.small else None)
         bad = compare(records[cell], again, siblings(cell, records))
         failed += bool(bad)
-        print(f"{cell.key:40s} {'the same' if not bad else '; '.join(bad)}", flush=True)
+        word = "; ".join(bad) or ("the same" if not compare(records[cell], again) else "within the spread over seeds")
+        print(f"{cell.key:40s} {word}", flush=True)
     print(f"{len(picked)} cells run again, {failed} differ")
     return 1 if failed else 0
+
+
+def sample(records, cells, limit, rng):
+    """So many stored cells that took at most `limit` CPU seconds, at random, one of each method in turn."""
+    piles = []
+    for method in SETTINGS:
+        mine = [cell for cell, record in records.items() if cell.method == method and whole_cost(record) <= limit]
+        piles.append([mine[i] for i in rng.permutation(len(mine))])
+    turns = [pile[turn] for turn in range(max(map(len, piles), default=0)) for pile in piles if turn < len(pile)]
+    return turns[:cells]
 
 
 def add_parser(commands):
@@ -140,14 +195,14 @@ def add_parser(commands):
     p = parts.add_parser("run", help="run the cells that are missing")
     p.add_argument("--dataset", action="append", choices=DATASETS, help="only this data set (may be repeated)")
     p.add_argument("--method", action="append", choices=list(SETTINGS), help="only this method (may be repeated)")
-    p.add_argument("--seeds", type=int, metavar="S", help="only the first S seeds")
+    p.add_argument("--seeds", type=at_least(1), metavar="S", help="only the first S seeds")
     p.add_argument("--only", action="append", type=parse_cell, metavar="CELL", help="this cell: dataset/rows/method/seed")
     p.add_argument("--table", action="store_true", help="the cells of the book's table of five methods")
     p.add_argument("--small", action="store_true", help="the quick cells that the tests run again")
     p.add_argument("--resume", action="store_true", help="skip what is stored (the default; --again runs it again)")
     p.add_argument("--again", action="store_true", help="run stored cells again")
-    p.add_argument("--jobs", type=int, default=1, metavar="J", help="processes (1)")
-    p.add_argument("--budget", type=float, metavar="MINUTES", help="start no new cell after so many minutes")
+    p.add_argument("--jobs", type=at_least(1), default=1, metavar="J", help="processes (1)")
+    p.add_argument("--budget", type=at_least(0, float, above=True), metavar="MINUTES", help="start no new cell after so many minutes")
     p.add_argument("--models", type=Path, metavar="FOLDER", help="keep the fitted models in this folder")
     p.add_argument("--dry-run", action="store_true", help="print the plan and the estimate of time, run nothing")
     p.set_defaults(run=run)
@@ -157,9 +212,9 @@ def add_parser(commands):
     q.add_argument("--figures", type=Path, metavar="FOLDER", help="also write the figure of every data set into this folder")
     q.set_defaults(run=report)
     r = parts.add_parser("check", help="run a random sample of stored cells again and compare")
-    r.add_argument("--cells", type=int, default=5, metavar="C", help="how many (5)")
-    r.add_argument("--limit", type=float, default=30.0, metavar="SECONDS", help="only cells that took at most so long (30)")
-    r.add_argument("--seed", type=int, default=0, help="which sample (0)")
+    r.add_argument("--cells", type=at_least(1), default=len(SETTINGS), metavar="C", help=f"how many ({len(SETTINGS)}, one of each method)")
+    r.add_argument("--limit", type=at_least(0, float, above=True), default=200.0, metavar="SECONDS", help="only cells that took at most so long (200)")
+    r.add_argument("--seed", type=at_least(0), help="which sample (another one each time)")
     r.add_argument("--small", action="store_true", help="the quick cells instead of a sample")
     r.set_defaults(run=check)
     for each in (p, q, r):

@@ -19,15 +19,22 @@ STYLES = {"cavi": ("#0072B2", "o", "-"), "mle-network": ("#D55E00", "s", "--"), 
 
 
 def seeds_label(method, counts):
-    """Name of a method in a legend, with the number of seeds behind its points."""
-    low, high = min(counts), max(counts)
-    return f"{method} ({low if low == high else f'{low} to {high}'} seed{'s' if high > 1 else ''})"
+    """Name of a method in a legend, with the number of seeds behind its points; counts {size: seeds}, sizes that differ are named."""
+    usual = max(counts.values(), key=list(counts.values()).count)
+    others = {}
+    for size, count in counts.items():
+        if count != usual:
+            others.setdefault(count, []).append(str(size))
+    texts = [f"{usual} seed{'s' if usual > 1 else ''}", *(f"{count} at {' and '.join(at)}" for count, at in others.items())]
+    return f"{method} ({', '.join(texts)})"
 
 
 def panel(records, dataset, name, ax=None, methods=tuple(SETTINGS)):
     """Mean and standard deviation over seeds of one number against training size, a line per method.   -> Axes
 
-    records {cell: record}; name: a number that `report.value` knows
+    records {cell: record}; name: a number that `report.value` knows.  A line stops where a size is not stored; the
+    legend has the number of seeds.  Where all means are positive a bar ends at a tenth of its mean at the least, so that a log scale
+    can show it.
     """
     if ax is None:
         import matplotlib.pyplot as plt
@@ -41,12 +48,13 @@ def panel(records, dataset, name, ax=None, methods=tuple(SETTINGS)):
         n, mean, sd, seeds = np.array(rows).T
         colour, marker, line = STYLES[method]
         x = n * 1.03 ** (place - (len(methods) - 1) / 2)          # side by side, not on top of each other
-        if len(rows) > 1:
-            ax.plot(x, mean, color=colour, linestyle=line, linewidth=1.2, marker="")
+        stored = dict(zip(n, zip(x, mean)))
+        x_line, y_line = np.array([stored.get(size, (np.nan, np.nan)) for size in sizes(dataset)]).T
+        ax.plot(x_line, y_line, color=colour, linestyle=line, linewidth=1.2, marker="")
         sd = np.nan_to_num(sd)
         low = np.minimum(sd, 0.9 * mean) if (mean > 0).all() else sd   # a bar that a log scale can show
         ax.errorbar(x, mean, yerr=[low, sd], color=colour, marker=marker, linestyle="none", markersize=5, elinewidth=1,
-                    capsize=2, label=seeds_label(method, seeds.astype(int)))
+                    capsize=2, label=seeds_label(method, dict(zip(n.astype(int), seeds.astype(int)))))
     ax.set_xscale("log", base=2)
     ticks = sorted({n for _, n, _ in found})
     ax.set_xticks(ticks, [str(n) for n in ticks])

@@ -4,10 +4,18 @@ from collections import defaultdict
 
 import numpy as np
 
-from cmn_literate.experiments.grid import DATASETS, SETTINGS, options_of, plan
+from cmn_literate.experiments.grid import DATASETS, SETTINGS, options_of, plan, waic_size
 
 # CPU seconds of a step per training row and expert, for cells of which nothing like them is stored yet
 GUESS = {"cavi": 3e-7, "mle-network": 6e-8, "mle-exact": 2e-6, "bbvi": 2e-6, "gibbs": 1.4e-6, "nuts": 1e-4}
+
+# Table 1 of the paper, "WAIC", higher is better: CAVI, MLE, NUTS, BBVI
+PAPER_WAIC = {"rice": (-.1820, -.3599, -.1278, -.1739), "wdbc": (-.0504, -.3133, -.0324, -.0763),
+              "waveform": (-.2921, -.5759, -.3753, -.3618), "vehicle": (-.3281, -.7437, -.3767, -.4154),
+              "banknote": (-.0206, -.3133, -.0110, -.0382), "sonar": (-.1544, -.3133, -.0306, -.0583),
+              "iris": (-.0747, -.5514, -.0413, -.1544)}
+PAPER_WAIC = {dataset: dict(zip(("cavi", "mle", "nuts", "bbvi"), row)) for dataset, row in PAPER_WAIC.items()}
+BAYES = ("cavi", "bbvi", "gibbs", "nuts")
 
 
 def value(record, name):
@@ -88,3 +96,31 @@ def score_table(records, names=("accuracy", "lpd", "ece"), largest=True):
                 cells.append(f"{mean:9.4f} ({sd:6.4f}, {seeds:2d})" if seeds > 1 else f"{mean:9.4f} (one seed)   ")
             lines.append("{:10s} {:6d} {:12s} ".format(*key) + "  ".join(f"{c:>22s}" for c in cells))
     return lines
+
+
+def waic_cells(records):
+    """{(dataset, method): (WAIC / N, its standard error over rows, sd over seeds, seeds)} at the size where all methods meet."""
+    mean, error = summaries(records, "waic"), summaries(records, "waic_se")
+    keys = {(d, m): (d, waic_size(d), m) for d in PAPER_WAIC for m in BAYES}
+    return {at: (mean[key][0], error[key][0], *mean[key][1:]) for at, key in keys.items() if key in mean}
+
+
+def waic_table(records):
+    """Lines: Table 1, WAIC per row of the methods with a posterior, the paper's numbers below ours."""
+    found = waic_cells(records)
+    lines = [f"{'WAIC / N':14s}" + "".join(f"{m:>22s}" for m in BAYES)]
+    for dataset, printed in PAPER_WAIC.items():
+        cells = [found.get((dataset, m)) for m in BAYES]
+        ours = [f"{cell[0]:.3f} +- {cell[1]:.3f} ({cell[3]})" if cell else "-" for cell in cells]
+        lines.append(f"{dataset:9s}{waic_size(dataset):5d}" + "".join(f"{text:>22s}" for text in ours))
+        lines.append(f"{'  the paper':14s}" + "".join(f"{f'{printed[m]:.4f}' if m in printed else '':>22s}" for m in BAYES))
+    return [*lines, "ours: mean over seeds +- standard error over rows (seeds)"]
+
+
+def waic_agreement(records):
+    """{(dataset, method): (ours - the paper's) / standard error}, the error of our rows and that of our seeds together."""
+    out = {}
+    for (dataset, method), (mean, error, sd, seeds) in waic_cells(records).items():
+        if method in PAPER_WAIC[dataset]:
+            out[dataset, method] = (mean - PAPER_WAIC[dataset][method]) / np.hypot(error, np.nan_to_num(sd) / np.sqrt(seeds))
+    return out

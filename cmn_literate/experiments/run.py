@@ -2,6 +2,7 @@
 
 import datetime
 import multiprocessing
+import multiprocessing.connection
 import platform
 import signal
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import cmn_literate
-from cmn_literate.experiments.grid import SETTINGS, options_of
+from cmn_literate.experiments.grid import SETTINGS, options_of, waic_size
 
 TRACE_POINTS = 200
 
@@ -90,7 +91,7 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
         log_p = model.predict_log_proba(data.X[test])
         train_scores = log_scores(data.y[train], model.predict_log_proba(data.X[train]), log=True)
         draws = None
-        if cell.n_train <= 200 or cell.seed < 4:     # 200 draws of the likelihood of many rows cost more than the fit
+        if cell.n_train <= waic_size(cell.dataset) or cell.seed < 4:   # 200 draws of many rows can cost more than the fit
             draws = training_log_likelihoods(model, data.X[train], data.y[train], n_draws=200, rng=cell.seed)
     if models is not None:
         Path(models).mkdir(parents=True, exist_ok=True)
@@ -98,7 +99,8 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
     y, p = data.y[test], np.exp(log_p)
     trace = model.trace_
     metrics = {"accuracy": accuracy(y, p), "lpd": log_predictive_density(y, log_p, log=True),
-               "ece": expected_calibration_error(y, p), "brier": brier(y, p), "train_lpd": float(train_scores.mean())}
+               "ece": expected_calibration_error(y, p), "brier": brier(y, p), "train_lpd": float(train_scores.mean()),
+               "train_lpd_se": float(train_scores.std(ddof=1) / np.sqrt(len(train)))}
     if draws is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")              # the number of rows over the limit is stored instead
@@ -119,57 +121,62 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
         "rhat": plain(getattr(model.fits_[0], "rhat", None)),
         "peak_mb": peak_mb(),
         "versions": versions(), "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": f"python -m cmn_literate experiments run --only {cell.key}",
+        "command": "python -m cmn_literate experiments run " + ("--small" if overrides else f"--only {cell.key}"),
     }
 
 
-def _quiet_worker():
+def _work(cell, options, answer):
     signal.signal(signal.SIGINT, signal.SIG_IGN)         # the parent decides what an interrupt means
-
-
-def _work(job):
-    cell, options = job
     try:
-        return cell, run_cell(cell, **options), None
+        answer.send((run_cell(cell, **options), None))
     except Exception as error:
-        return cell, None, f"{type(error).__name__}: {error}"
+        answer.send((None, f"{type(error).__name__}: {error}"))
 
 
 def run_many(cells, save, jobs=1, budget=None, progress=None, overrides=None, **options):
     """Run cells and hand each record to `save` as it comes.   -> (number done, {cell: error}, number left)
 
     budget: minutes after which no new cell is started; overrides: {cell: options that replace those of its setting};
-    options: of run_cell.  Ctrl-C drops the cells in hand and keeps all records.
+    options: of run_cell.  Each cell has a process of its own: one that dies is a failed cell, the others go on.  Ctrl-C drops the
+    cells in hand and keeps all records.
     """
     end = time.monotonic() + 60 * budget if budget else float("inf")
-    done, failed, waiting = 0, {}, iter(cells)
+    done, failed, waiting, running = 0, {}, iter(cells), {}
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
-    with multiprocessing.get_context(method).Pool(jobs, _quiet_worker, maxtasksperchild=1) as pool:
-        running = []
-        try:
-            while True:
-                while len(running) < jobs and time.monotonic() < end:
-                    cell = next(waiting, None)
-                    if cell is None:
-                        break
-                    running.append(pool.apply_async(_work, ((cell, options | {"overrides": (overrides or {}).get(cell)}),)))
-                if not running:
+    context = multiprocessing.get_context(method)
+    try:
+        while True:
+            while len(running) < jobs and time.monotonic() < end:
+                cell = next(waiting, None)
+                if cell is None:
                     break
-                ready = [r for r in running if r.ready()]
-                for result in ready:
-                    running.remove(result)
-                    cell, record, error = result.get()
-                    if error is None:
-                        save(record)
-                        done += 1
-                    else:
-                        failed[cell] = error
-                        print(f"{cell.key}: {error}", file=sys.stderr)
-                    if progress:
-                        progress(cell, record)
-                if not ready:
-                    time.sleep(0.05)
-        except KeyboardInterrupt:
-            pool.terminate()
-            print("interrupted: the records of finished cells are kept", file=sys.stderr)
+                receive, send = context.Pipe(duplex=False)
+                chosen = options | {"overrides": (overrides or {}).get(cell)}
+                process = context.Process(target=_work, args=(cell, chosen, send), daemon=True)
+                process.start()
+                send.close()                             # the worker's end is the only one: when it dies, we hear the end
+                running[receive] = cell, process
+            if not running:
+                break
+            for receive in multiprocessing.connection.wait(list(running)):
+                cell, process = running.pop(receive)
+                try:
+                    record, error = receive.recv()
+                except EOFError:
+                    record, error = None, "its process died"
+                process.join()
+                if error is None:
+                    save(record)
+                    done += 1
+                else:
+                    code = f" (exit code {process.exitcode})" if process.exitcode else ""
+                    failed[cell] = error + code
+                    print(f"{cell.key}: {failed[cell]}", file=sys.stderr)
+                if progress:
+                    progress(cell, record)
+    except KeyboardInterrupt:
+        print("interrupted: the records of finished cells are kept", file=sys.stderr)
+    finally:
+        for _, process in running.values():
+            process.terminate()
     return done, failed, len(cells) - done - len(failed)

@@ -1,0 +1,91 @@
+"""Maximum likelihood of the network that stops early -> results/early.json.
+
+The last fifth of the training rows is held out, the number of steps with the best log score on it is taken, and the fit is repeated with
+so many steps on all training rows.  What is stored is skipped, so an interrupted run goes on; needs the CSV files.
+
+    python tools/early.py [--budget MINUTES]
+"""
+import argparse
+import json
+import os
+import platform
+import time
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import cmn_literate
+from cmn_literate import CMNClassifier
+from cmn_literate.classifier import PAPER_RUNS
+from cmn_literate.experiments.grid import DATASETS, Cell, sizes, waic_size
+from cmn_literate.experiments.run import split
+from cmn_literate.metrics import accuracy, expected_calibration_error, log_predictive_density
+
+PATH = Path(__file__).parent.parent / "results" / "early.json"
+STEPS = (125, 250, 500, 1000, 2000, 4000)
+
+
+def run(dataset, n_train, seed, data_home=None):
+    """Choose the number of steps, fit, score.   -> record"""
+    data, train, test = split(Cell(dataset, n_train, "mle-network", seed), data_home)
+    early, held = np.split(train, [len(train) - len(train) // 5])
+
+    def fit(rows, n_steps):
+        options = {"objective": "network", "n_steps": n_steps}
+        return CMNClassifier(PAPER_RUNS[dataset][2], method="mle", method_options=options, random_state=seed,
+                             classes=np.unique(data.y)).fit(data.X[rows], data.y[rows])
+
+    def score(model, rows):
+        return log_predictive_density(data.y[rows], model.predict_log_proba(data.X[rows]), log=True)
+
+    start = time.process_time()
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")                  # of course it has not converged
+        found = [score(fit(early, n_steps), held) for n_steps in STEPS]
+        chosen = STEPS[int(np.argmax(found))]
+        model = fit(train, chosen)
+    cpu = time.process_time() - start
+    p = model.predict_proba(data.X[test])
+    record = {"dataset": dataset, "n_train": n_train, "seed": seed, "n_steps": chosen, "held_out_lpd": found[STEPS.index(chosen)],
+              "accuracy": accuracy(data.y[test], p), "lpd": score(model, test), "ece": expected_calibration_error(data.y[test], p),
+              "cpu_seconds": cpu}
+    return {k: float(f"{v:.8g}") if isinstance(v, float) else v for k, v in record.items()}
+
+
+def planned():
+    """(dataset, n_train, seed): four seeds, two beyond the size of the table of WAIC."""
+    return [(d, n, s) for d in DATASETS for n in sizes(d) for s in range(4 if n <= waic_size(d) or d == "pinwheels" else 2)]
+
+
+def write(records):
+    """Replace the file whole."""
+    found = {"what": "held-out scores of the network's maximum likelihood with the number of steps chosen on a fifth of the training rows",
+             "command": "python tools/early.py", "date": time.strftime("%Y-%m-%d"), "steps": STEPS,
+             "versions": {"python": platform.python_version(), "cmn_literate": cmn_literate.__version__,
+                          **{p: version(p) for p in ("numpy", "scipy", "autograd")}}}
+    lines = ",\n".join("  " + json.dumps(r) for r in records)
+    text = json.dumps(found, indent=1)[:-2] + ',\n "rows": [\n' + lines + "\n ]\n}\n"
+    PATH.with_suffix(".tmp").write_text(text)
+    os.replace(PATH.with_suffix(".tmp"), PATH)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--budget", type=float, default=float("inf"), help="minutes after which no new fit is started")
+    args = parser.parse_args()
+    records = json.loads(PATH.read_text())["rows"] if PATH.exists() else []
+    done = {(r["dataset"], r["n_train"], r["seed"]) for r in records}
+    end = time.monotonic() + 60 * args.budget
+    for job in planned():
+        if job in done or time.monotonic() > end:
+            continue
+        records.append(run(*job))
+        write(records)
+        print(records[-1], flush=True)
+
+
+if __name__ == "__main__":
+    main()
