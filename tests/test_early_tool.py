@@ -27,7 +27,9 @@ def test_a_record_is_made_again():
         assert again[name] == pytest.approx(stored[0][name], rel=1e-3), name
 
 
-def test_the_choice_sees_no_test_row(monkeypatch):
+@pytest.fixture
+def spied(monkeypatch):
+    """What is fitted and scored, in order: ("fit", X, n_steps), ("score", X, None)."""
     seen = []
 
     class Spy(early.CMNClassifier):
@@ -40,11 +42,22 @@ def test_the_choice_sees_no_test_row(monkeypatch):
             return super().predict_log_proba(X)
 
     monkeypatch.setattr(early, "CMNClassifier", Spy)
+    return seen
+
+
+def test_the_choice_sees_no_test_row(spied, monkeypatch):
     monkeypatch.setattr(early, "STEPS", (2, 4))
     early.run("iris", 25, 0)
     data, train, test = split(Cell("iris", 25, "cavi", 0))
-    kinds = [kind for kind, _, _ in seen]
-    assert kinds[:5] == ["fit", "score", "fit", "score", "fit"]
-    for kind, X, _ in seen[:4]:
+    assert [kind for kind, _, _ in spied[:5]] == ["fit", "score", "fit", "score", "fit"]
+    for kind, X, _ in spied[:4]:
         assert np.array_equal(X, data.X[train[:20] if kind == "fit" else train[20:]])
-    assert np.array_equal(seen[4][1], data.X[train]) and np.array_equal(seen[5][1], data.X[test])
+    assert np.array_equal(spied[4][1], data.X[train]) and np.array_equal(spied[5][1], data.X[test])
+
+
+def test_the_climb_ends_after_two_scores_that_are_no_better(spied, monkeypatch):
+    scores = iter([-3.0, -1.0, -1.0, -2.0, -9.0])
+    monkeypatch.setattr(early, "log_predictive_density", lambda *args, **options: next(scores))
+    record = early.run("iris", 25, 0)
+    assert [n for kind, _, n in spied if kind == "fit"] == [30, 60, 125, 250, 60]
+    assert (record["n_steps"], record["climbed"], record["held_out_lpd"], record["lpd"]) == (60, 250, -1.0, -9.0)

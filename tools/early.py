@@ -1,7 +1,8 @@
 """Maximum likelihood of the network that stops early -> results/early.json.
 
-The last fifth of the training rows is held out, the number of steps with the best log score on it is taken, and the fit is repeated with
-so many steps on all training rows.  What is stored is skipped, so an interrupted run goes on; needs the CSV files.
+The last fifth of the training rows is held out.  A climb on the others is scored on it at certain steps, until two of them in a row have
+brought nothing better; then all training rows are fitted with the best number of steps.  What is stored is skipped, so an interrupted run
+goes on; needs the CSV files.
 
     python tools/early.py [--budget MINUTES]
 """
@@ -9,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import tempfile
 import time
 import warnings
 from importlib.metadata import version
@@ -25,7 +27,8 @@ from cmn_literate.experiments.run import split
 from cmn_literate.metrics import accuracy, expected_calibration_error, log_predictive_density
 
 PATH = Path(__file__).parent.parent / "results" / "early.json"
-STEPS = (125, 250, 500, 1000, 2000, 4000)
+STEPS = (30, 60, 125, 250, 500, 1000, 2000, 4000, 8000, 16000)
+PATIENCE = 2                                              # so many scores that are no better end the climb
 
 
 def run(dataset, n_train, seed, data_home=None):
@@ -33,23 +36,26 @@ def run(dataset, n_train, seed, data_home=None):
     data, train, test = split(Cell(dataset, n_train, "mle-network", seed), data_home)
     early, held = np.split(train, [len(train) - len(train) // 5])
 
-    def fit(rows, n_steps):
-        options = {"objective": "network", "n_steps": n_steps}
+    def fit(rows, n_steps, checkpoint=None):
+        options = {"objective": "network", "n_steps": n_steps, "checkpoint": checkpoint}
         return CMNClassifier(PAPER_RUNS[dataset][2], method="mle", method_options=options, random_state=seed,
                              classes=np.unique(data.y)).fit(data.X[rows], data.y[rows])
 
     def score(model, rows):
         return log_predictive_density(data.y[rows], model.predict_log_proba(data.X[rows]), log=True)
 
-    start = time.process_time()
-    with warnings.catch_warnings(), threadpool_limits(1):
+    start, best, found, worse = time.process_time(), 0, -np.inf, 0
+    with warnings.catch_warnings(), threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")                  # of course it has not converged
-        found = [score(fit(early, n_steps), held) for n_steps in STEPS]
-        chosen = STEPS[int(np.argmax(found))]
-        model = fit(train, chosen)
+        for n_steps in STEPS:
+            value = score(fit(early, n_steps, f"{folder}/climb.npz"), held)    # goes on from the last one
+            best, found, worse = (n_steps, value, 0) if value > found else (best, found, worse + 1)
+            if worse == PATIENCE:
+                break
+        model = fit(train, best)
     cpu = time.process_time() - start
     p = model.predict_proba(data.X[test])
-    record = {"dataset": dataset, "n_train": n_train, "seed": seed, "n_steps": chosen, "held_out_lpd": found[STEPS.index(chosen)],
+    record = {"dataset": dataset, "n_train": n_train, "seed": seed, "n_steps": best, "climbed": n_steps, "held_out_lpd": found,
               "accuracy": accuracy(data.y[test], p), "lpd": score(model, test), "ece": expected_calibration_error(data.y[test], p),
               "cpu_seconds": cpu}
     return {k: float(f"{v:.8g}") if isinstance(v, float) else v for k, v in record.items()}
