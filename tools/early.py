@@ -6,20 +6,15 @@ goes on; needs the CSV files.
 
     python tools/early.py [--budget MINUTES]
 """
-import argparse
-import json
-import os
-import platform
 import tempfile
 import time
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from others import fill
 from threadpoolctl import threadpool_limits
 
-import cmn_literate
 from cmn_literate import CMNClassifier
 from cmn_literate.classifier import PAPER_RUNS
 from cmn_literate.experiments.grid import DATASETS, Cell, sizes, waic_size
@@ -66,31 +61,10 @@ def planned():
     return [(d, n, s) for d in DATASETS for n in sizes(d) for s in range(4 if n <= waic_size(d) or d == "pinwheels" else 2)]
 
 
-def write(records):
-    """Replace the file whole."""
-    found = {"what": "held-out scores of the network's maximum likelihood with the number of steps chosen on a fifth of the training rows",
-             "command": "python tools/early.py", "date": time.strftime("%Y-%m-%d"), "steps": STEPS,
-             "versions": {"python": platform.python_version(), "cmn_literate": cmn_literate.__version__,
-                          **{p: version(p) for p in ("numpy", "scipy", "autograd")}}}
-    lines = ",\n".join("  " + json.dumps(r) for r in records)
-    text = json.dumps(found, indent=1)[:-2] + ',\n "rows": [\n' + lines + "\n ]\n}\n"
-    PATH.with_suffix(".tmp").write_text(text)
-    os.replace(PATH.with_suffix(".tmp"), PATH)
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--budget", type=float, default=float("inf"), help="minutes after which no new fit is started")
-    args = parser.parse_args()
-    records = json.loads(PATH.read_text())["rows"] if PATH.exists() else []
-    done = {(r["dataset"], r["n_train"], r["seed"]) for r in records}
-    end = time.monotonic() + 60 * args.budget
-    for job in planned():
-        if job in done or time.monotonic() > end:
-            continue
-        records.append(run(*job))
-        write(records)
-        print(records[-1], flush=True)
+    head = {"what": "held-out scores of the network's maximum likelihood with the number of steps chosen on a fifth of the training rows",
+            "command": "python tools/early.py", "steps": STEPS}
+    fill(PATH, head, ("numpy", "scipy", "autograd"), ("dataset", "n_train", "seed"), planned(), run)
 
 
 if __name__ == "__main__":

@@ -149,34 +149,38 @@ def planned():
     return jobs
 
 
-def write(records):
-    """Replace the file whole."""
-    found = {"what": "scores of other classifiers and of CAVI-CMN on the experiments' splits; log_scores per test row at the largest size",
-             "command": "python tools/others.py", "date": time.strftime("%Y-%m-%d"),
+def write(path, head, packages, records):
+    """Replace a file of records whole: what they are, when and with which versions they were made, a line each."""
+    found = {**head, "date": time.strftime("%Y-%m-%d"),
              "versions": {"python": platform.python_version(), "cmn_literate": cmn_literate.__version__,
-                          **{p: version(p) for p in ("numpy", "scipy", "scikit-learn")}}}
+                          **{p: version(p) for p in packages}}}
     lines = ",\n".join("  " + json.dumps(r) for r in records)
     text = json.dumps(found, indent=1)[:-2] + ',\n "rows": [\n' + lines + "\n ]\n}\n"
-    PATH.with_suffix(".tmp").write_text(text)
-    os.replace(PATH.with_suffix(".tmp"), PATH)
+    path.with_suffix(".tmp").write_text(text)
+    os.replace(path.with_suffix(".tmp"), path)
+
+
+def fill(path, head, packages, names, jobs, run_job):
+    """Run the jobs, tuples of what `names` says, whose records the file lacks, and write it after each; --budget MINUTES ends it."""
+    parser = argparse.ArgumentParser(description=head["what"])
+    parser.add_argument("--budget", type=float, default=float("inf"), help="minutes after which no new fit is started")
+    end = time.monotonic() + 60 * parser.parse_args().budget
+    records = json.loads(path.read_text())["rows"] if path.exists() else []
+    done = {tuple(r[name] for name in names) for r in records}
+    for job in jobs:
+        if job in done or time.monotonic() > end:
+            continue
+        records.append(run_job(*job))
+        write(path, head, packages, records)
+        print(" ".join(map(str, job)), " ".join(f"{name} {records[-1][name]:.3f}" for name in ("accuracy", "lpd", "ece", "cpu_seconds")),
+              flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--budget", type=float, default=float("inf"), help="minutes after which no new fit is started")
-    args = parser.parse_args()
-    records = json.loads(PATH.read_text())["rows"] if PATH.exists() else []
-    done = {(r["dataset"], r["n_train"], r["method"], r["seed"]) for r in records}
-    end = time.monotonic() + 60 * args.budget
-    for job in planned():
-        if job in done or time.monotonic() > end:
-            continue
-        dataset, n_train, method, seed = job
-        records.append(run(*job, keep_rows=n_train == sizes(dataset)[-1]))
-        write(records)
-        r = records[-1]
-        print(f"{dataset:10s} {n_train:5d} {method:10s} {seed}  accuracy {r['accuracy']:.3f}  LPD {r['lpd']:.3f}  ECE {r['ece']:.3f}  "
-              f"{r['cpu_seconds']:.1f} s", flush=True)
+    head = {"what": "scores of other classifiers and of CAVI-CMN on the experiments' splits; log_scores per test row at the largest size",
+            "command": "python tools/others.py"}
+    fill(PATH, head, ("numpy", "scipy", "scikit-learn"), ("dataset", "n_train", "method", "seed"), planned(),
+         lambda dataset, n, method, seed: run(dataset, n, method, seed, keep_rows=n == sizes(dataset)[-1]))
 
 
 if __name__ == "__main__":
