@@ -70,7 +70,8 @@ def encode_labels(y, classes=None):
     """
     try:
         found, codes = np.unique(y, return_inverse=True)
-        given = None if classes is None else np.unique(classes)
+        given = None if classes is None else np.unique(
+            plain_array(classes, "classes", labels=True))
     except TypeError as error:
         raise ValueError("y: expected labels of one kind, which can be sorted "
                          f"({error})") from None
@@ -180,7 +181,7 @@ def find_method(name):
 
     ValueError for any other name.
     """
-    if name in METHODS:
+    if name in tuple(METHODS):
         return METHODS[name]
     if name not in LATER:
         raise ValueError(f"method: expected one of {', '.join([*METHODS, *LATER])}, "
@@ -683,7 +684,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     def gate(self, X, start=0):
         """Probability (n, K) that each expert of a kept start is in charge."""
         starts = self._parameters()
-        if not 0 <= start < len(starts):
+        if check_count(start, "start", 0) >= len(starts):
             raise ValueError(f"start: expected 0 to {len(starts) - 1}, "
                              f"got {start!r}")
         return gate_probs(starts[start], self._inputs(X))

@@ -361,7 +361,7 @@ def write_arrays(path, arrays, **header):
     [eq-file]  arrays: dict of name -> array, no pickled objects; header: whatever
     JSON can hold.  On any error the file that stood at path before stays.
     """
-    text = json.dumps(header, default=lambda number: number.item())
+    text = json.dumps(header, default=lambda value: value.tolist())
     part = f"{os.fspath(path)}.{os.getpid()}.part"
     try:
         with open(part, "wb") as out:

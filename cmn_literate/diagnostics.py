@@ -23,14 +23,18 @@ from scipy.stats import rankdata
 
 from cmn_literate.likelihood import (
     class_log_probs, latent_nodes, pack, theta_shapes)
-from cmn_literate.simulate import Theta, check_X, check_count, check_y
+from cmn_literate.simulate import (
+    Theta, check_X, check_count, check_y, plain_array)
 
 
 # book/roads/diagnostics.ipynb, cell diagnostics-05
 def check_draws(draws, name="draws", least=4):
     """Draws as a float64 array (chains, draws, ...), at least 4 per chain.
     [eq-diag-mean]   ValueError, naming the argument, otherwise"""
-    draws = np.asarray(draws, dtype=float)
+    draws = plain_array(draws, name)
+    if draws.dtype.kind not in "biuf":
+        raise ValueError(f"{name}: expected real numbers, got type {draws.dtype}")
+    draws = draws.astype(float, copy=False)
     if draws.ndim < 2 or draws.shape[0] < 1 or draws.shape[1] < least:
         raise ValueError(f"{name}: expected an array (chains, draws >= {least}, "
                          f"...), got shape {draws.shape}")
@@ -39,8 +43,10 @@ def check_draws(draws, name="draws", least=4):
 
 def split_chains(draws):
     """Every chain cut into its two halves.  [eq-diag-split]
-    (C,n,...) -> (2C,n//2,...); if n is odd, the draw in the middle is dropped"""
+    (C,n,...) -> (2C,n//2,...); if n is odd, the draw in the middle is dropped;
+    nan where a draw is not finite"""
     draws = check_draws(draws, least=2)
+    draws = np.where(np.isfinite(draws).all((0, 1)), draws, np.nan)
     half = draws.shape[1] // 2
     return np.concatenate([draws[:, :half], draws[:, -half:]])
 

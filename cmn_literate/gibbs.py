@@ -33,7 +33,8 @@ from cmn_literate.expfam import spd_inverse_stacked
 from cmn_literate.latents import responsibilities
 from cmn_literate.likelihood import log_prior, pack, theta_shapes
 from cmn_literate.multinomial_regression import coefficients_from_sums
-from cmn_literate.optimizers import _check_checkpoint, _check_rng, fingerprint
+from cmn_literate.nuts import _spawn
+from cmn_literate.optimizers import _check_checkpoint, fingerprint
 from cmn_literate.predict import sample_parameters
 from cmn_literate.simulate import (
     Priors, Theta, check_count, pad, sample_data, sample_theta)
@@ -217,7 +218,7 @@ def draw_axes(theta, x1, priors, rng):
 def complete_log_joint(state, X, y, priors):
     """ln p(phi, z, x1, y | X), nats: omega integrated out.  [eq-gibbs-joint]
 
-    state GibbsState (or any with theta, z, x1), X (N,d), y (N,) -> float
+    state GibbsState (or a tuple beginning theta, z, x1), X (N,d), y (N,) -> float
     """
     theta, z, x1, n = *state[:3], np.arange(len(y))
     tau, r = theta.tau[z], x1 - np.einsum("nid,nd->ni", theta.A[z], pad(X))
@@ -390,8 +391,9 @@ def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
     init        "prior" or "cavi", see start_state
     callback(done, log joint)   after every segment: sweeps of each chain, mean
                 over chains of complete_log_joint
-    checkpoint  path, written every checkpoint_every sweeps and at the end; a file
-                of the same problem, seed and options is resumed, bit for bit
+    checkpoint  path, written after the segment in which another checkpoint_every
+                sweeps are full, and at the end; a file of the same problem, seed
+                and options is resumed, bit for bit
     -> PosteriorDraws; stats["occupied"] counts the experts that own rows.
     Ctrl-C returns the draws made so far, with a RuntimeWarning.  ValueError names
     a bad argument.
@@ -400,7 +402,7 @@ def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
         "n_chains": n_chains, "n_warmup": n_warmup, "n_draws": n_draws,
         "thin": thin, "n_jobs": n_jobs, "checkpoint_every": checkpoint_every})
     X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
-    generators = _check_rng(rng).spawn(n_chains)
+    generators = _spawn(rng, n_chains)
     identity = fingerprint("gibbs", X, y, sizes, priors, n_warmup, thin, init,
                            [g.bit_generator.state for g in generators])
     sweep = np.arange(1, n_warmup + n_draws * thin + 1) - n_warmup

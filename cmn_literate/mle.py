@@ -116,6 +116,8 @@ def mle_objective(X, y, shapes, objective="exact", priors=None, nodes=None):
         rows = network_rows(X, y, shapes.n_classes)
         data = lambda phi: network_value_and_grad(phi, rows, shapes)
     else:
+        if nodes is None:
+            raise ValueError("nodes: expected Nodes for 'exact', got None")
         data = lambda phi: likelihood_value_and_grad(phi, X, y, shapes, nodes)
     if priors is None:
         return data
@@ -146,9 +148,10 @@ def mle_start(shapes, rng):
 def separated_sticks(theta, X, y, objective="exact"):
     """Which output sticks send every row to its side.  [eq-mle-separated]
 
-    theta Theta, X (N,d), y (N,) -> (L-1,) bool.  Network: if any is True, the
-    likelihood rises for ever along that row of beta1. Exact, with the expert that
-    the gate's coins choose: if all are True, the supremum 1 is not attained.
+    theta Theta, X (N,d), y (N,) -> (L-1,) bool.  Network: if any that a row
+    reaches is True, the likelihood rises for ever along that row of beta1. Exact,
+    with the expert that the gate's coins choose: if all are True, the supremum 1
+    is not attained.
     """
     _check_objective(objective)
     X, J = check_X(X), len(theta.beta1)
@@ -176,7 +179,7 @@ class MLEFit:
                     the log prior density of phi
     n_steps, reason as in OptimizeResult;  priors (None: maximum likelihood)
     separated       every row is on its side of every stick: the likelihood has no
-                    maximum, and theta is just where the run stopped
+                    maximum; without priors theta is just where the run stopped
     nodes           of the latent integral (None for the network)
     """
     theta: Theta
@@ -216,7 +219,8 @@ def _check_fit(objective, priors, start, shapes, rng, n_nodes):
         raise ValueError(f"priors: expected Priors or None, got {priors!r}")
     if start is not None and (
             not isinstance(start, Theta) or theta_shapes(start) != shapes):
-        raise ValueError(f"start: expected a Theta of {shapes}, got another")
+        got = theta_shapes(start) if isinstance(start, Theta) else repr(start)
+        raise ValueError(f"start: expected a Theta of {shapes}, got {got}")
     return _check_rng(rng)
 
 

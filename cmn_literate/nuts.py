@@ -30,7 +30,7 @@ import numpy as np
 from cmn_literate.cavi import _check_problem, fit
 from cmn_literate.datasets import read_arrays, write_arrays
 from cmn_literate.diagnostics import PosteriorDraws
-from cmn_literate.hmc import draw_momentum, hamiltonian, leapfrog
+from cmn_literate.hmc import _floats, draw_momentum, hamiltonian, leapfrog
 from cmn_literate.likelihood import (
     Shapes, explicit_value_and_grad, from_white, latent_nodes,
     marginal_value_and_grad, pack, to_white, unpack)
@@ -364,8 +364,8 @@ def iterate(value_and_grad, chain, plan):
 
 
 def advance(value_and_grad, chain, plan, most=25, seconds=1.0):
-    """A portion of a chain: at most so many transitions, and not much longer than
-    so many seconds.  [eq-nuts-seed]
+    """A portion of a chain: at most so many transitions, and no new one after so
+    many seconds.  [eq-nuts-seed]
 
     -> Chain, [(q, row of statistics) of each transition after the warm-up]
     """
@@ -480,7 +480,7 @@ def _load(path, plan, starts):
 def _check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass,
                 checkpoint, checkpoint_every):
     """Arguments of nuts that are not counts, checked.   -> q0, inv_mass"""
-    q0 = np.array(q0, dtype=float)
+    q0 = _floats(q0, "q0")
     if q0.ndim != 2 or not q0.size or not np.isfinite(q0).all():
         raise ValueError("q0: expected finite numbers (chains, P), got shape "
                          f"{q0.shape}")
@@ -490,7 +490,7 @@ def _check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass,
     if step is not None and not (_is_real(step) and 0 < step < np.inf):
         raise ValueError(f"step: expected a positive number, got {step!r}")
     if inv_mass is not None:
-        inv_mass = np.asarray(inv_mass, float)
+        inv_mass = _floats(inv_mass, "inv_mass")
         if inv_mass.shape not in ((), q0.shape[1:]):
             raise ValueError("inv_mass: expected a number or shape "
                              f"{q0.shape[1:]}, got {inv_mass.shape}")
@@ -615,6 +615,16 @@ def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None):
 CAVI_SWEEPS = 100
 
 
+def _spawn(rng, n):
+    """n Generators from a seed or a Generator; ValueError if it can have none."""
+    rng = _check_rng(rng)
+    try:
+        return rng.spawn(n)
+    except TypeError:
+        raise ValueError("rng: expected a seed or a Generator that can spawn "
+                         f"others, got {rng!r}") from None
+
+
 def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
     """White coordinates to start from, one row per chain.  [eq-lik-white]
 
@@ -625,7 +635,7 @@ def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
         raise ValueError(f"init: expected 'cavi' or 'prior', got {init!r}")
     K, h, L, d = shapes
     starts = []
-    for chain_rng in _check_rng(rng).spawn(n_chains):
+    for chain_rng in _spawn(rng, check_count(n_chains, "n_chains")):
         if init == "prior":
             theta = sample_theta(priors, K, h, L, d, chain_rng)
         else:

@@ -159,7 +159,11 @@ def _check_checkpoint(path):
 # book/roads/optimizers.ipynb, cell optimizers-28
 def _check_start(x, rates):
     """The start as a vector, and the numbers of AdaBelief."""
-    x = np.array(x, dtype=float)
+    try:
+        x = np.array(x, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError("x: expected a vector of finite numbers, got others "
+                         f"({error})") from None
     if x.ndim != 1 or not np.isfinite(x).all():
         raise ValueError("x: expected a vector of finite numbers, got "
                          + (f"shape {x.shape}" if x.ndim != 1 else "others"))

@@ -300,13 +300,15 @@ def test_empty_experts_and_single_ones():
 
 
 X_OK, Y_OK = data()
+START = cavi.init_state(X_OK, Y_OK, 2, 2, 3, PRIORS, 0)
 BAD = [({"X": X_OK[0]}, "X"), ({"X": np.where(X_OK > 2, np.nan, X_OK) * np.nan}, "X"), ({"X": X_OK[:0], "y": Y_OK[:0]}, "X"), ({"y": Y_OK[:-1]}, "y"),
        ({"y": Y_OK + 0.5}, "y"), ({"y": 0 * Y_OK}, "y"), ({"n_classes": 2}, "y"), ({"n_classes": 1}, "n_classes"), ({"n_experts": 0}, "n_experts"),
        ({"latent_dim": 0}, "latent_dim"), ({"priors": 3.0}, "priors"), ({"objective": "exact"}, "objective"), ({"n_particles": 0}, "n_particles"),
        ({"n_particles": 2.5}, "n_particles"), ({"n_steps": 0}, "n_steps"), ({"lr": -1.0}, "lr"), ({"rng": -1}, "rng"), ({"rng": "0"}, "rng"),
        ({"tol": "1"}, "tol"), ({"tol": np.nan}, "tol"), ({"init": "zero"}, "init"), ({"lr": "1e-3"}, "lr"), ({"lr": None}, "lr"), ({"rng": True}, "rng"),
        ({"checkpoint": "missing/c.npz"}, "checkpoint"), ({"checkpoint": "."}, "checkpoint"), ({"start": 3}, "start"), ({"checkpoint_every": 0}, "checkpoint_every"),
-       ({"start": cavi.init_state(X_OK, Y_OK, 3, 2, 3, PRIORS, 0)}, "start")]
+       ({"start": cavi.init_state(X_OK, Y_OK, 3, 2, 3, PRIORS, 0)}, "start"),
+       *(({"start": START._replace(**{name: factor * getattr(START, name)})}, "start") for name, factor in (("V", -1), ("mu", np.nan)))]
 
 
 @pytest.mark.parametrize("change, named", BAD, ids=[f"{named}-{i}" for i, (_, named) in enumerate(BAD)])
@@ -314,6 +316,29 @@ def test_bad_input_is_named(change, named):
     arguments = {"X": X_OK, "y": Y_OK, "n_experts": 2, "n_steps": 2, **change}
     with pytest.raises(ValueError, match=f"^{named}: "):
         fit_bbvi(arguments.pop("X"), arguments.pop("y"), **arguments)
+
+
+def test_another_bound_is_refused():
+    state, X, y, _ = case(SIZES[0])
+    free = free_of(state)
+    with pytest.raises(ValueError, match="^objective: expected"):
+        bound_and_grad(free, draw_noise(free, 2, np.random.default_rng(0)), make_rows(X, y, len(state.beta1_mu) + 1), PRIORS, "augmentd")
+
+
+@pytest.mark.parametrize("change, named", [(dict(rng=-1), "rng"), (dict(rng="a"), "rng"), (dict(y=Y_OK + 9), "y"), (dict(n_draws=1), "n_draws"),
+                                           (dict(X=X_OK * np.nan), "X"), (dict(X=X_OK[:5], y=Y_OK[:5]), "state.gamma")])
+def test_the_gap_names_bad_input(change, named):
+    with pytest.raises(ValueError, match=f"^{named}: expected"):
+        augmentation_gap(**{**dict(state=START, X=X_OK, y=Y_OK), **change})
+
+
+def test_gamma_slope_of_small_shapes_beside_the_mean():
+    """Worst where the two tails meet.  E[dx/da] = 1 does not see it; differences of scipy's inverse do."""
+    a = np.array([0.05, 0.1, 0.3])
+    for x in (0.999 * a, 1.001 * a):
+        u, e = gammainc(a, x), 1e-4 * a
+        near = [(gammaincinv(a + m * e, u) - gammaincinv(a - m * e, u)) / (2 * m * e) for m in (1, 2)]
+        assert_allclose(gamma_slope(a, x), (4 * near[0] - near[1]) / 3, rtol=1e-4)
 
 
 def test_noise_is_what_it_says():

@@ -604,7 +604,7 @@ def test_bad_data_is_refused(inputs, labels, message):
 @pytest.mark.parametrize("name, value", [
     *[("n_experts", v) for v in (0, -1, 2.5, "a", True, None)], ("latent_dim", 0), ("latent_dim", 1.5), ("priors", None), ("priors", {}),
     ("n_init", 0), ("max_sweeps", 0), ("inner", 0), *[("tol", v) for v in (0, -1.0, "a", np.nan, np.inf, None, True)],
-    ("init", "x"), ("method", "x"), ("select", "x"), ("omega1", "x"), *[("holdout", v) for v in (0, 1, 2.0, "a", None)],
+    ("init", "x"), ("method", "x"), ("method", ["cavi"]), ("select", "x"), ("omega1", "x"), *[("holdout", v) for v in (0, 1, 2.0, "a", None)],
     *[("random_state", v) for v in (-1, 1.5, "a")], ("classes", [["a", "b"], ["c", "d"]]), ("classes", [0.0, np.nan]), ("classes", 3)])
 def test_bad_options_are_refused(name, value):
     y = Y if name != "classes" or np.ndim(value) == 2 else np.zeros(60)
@@ -619,6 +619,8 @@ def test_unknown_labels_are_named():
         make(classes=["ash", "birch"]).fit(X, Y)
     with pytest.raises(ValueError, match="at least two"):
         make(classes=[0]).fit(X, np.zeros(60, int))
+    with pytest.raises(ValueError, match="^classes: expected rows of one length"):
+        make(classes=[["ash"], ["birch", "cedar"]]).fit(X, Y)
 
 
 @pytest.mark.parametrize("call", ["predict", "predict_proba", "predict_log_proba", "gate", "uncertainty"])
@@ -636,6 +638,9 @@ def test_bad_rows_at_prediction(call):
 def test_bad_arguments_of_the_other_questions():
     with pytest.raises(ValueError, match="start: expected 0 to 0"):
         FITTED.gate(X, start=1)
+    for start in (-1, 0.5, "a", None):
+        with pytest.raises(ValueError, match="start: expected a whole number"):
+            FITTED.gate(X, start=start)
     with pytest.raises(ValueError, match="n_draws"):
         FITTED.uncertainty(X, n_draws=-1)
     with pytest.raises(ValueError, match="random_state"):

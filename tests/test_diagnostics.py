@@ -218,6 +218,9 @@ def test_constants_and_holes():
     hole[1, 3, 0] = np.nan
     for f in FUNCTIONS:
         assert np.isnan(f(hole)[0]) and np.isfinite(f(hole)[1])
+    middle = default_rng(0).normal(size=(4, 21))
+    middle[1, 10] = np.nan                              # the draw that the halves drop
+    assert all(np.isnan(f(middle)) for f in FUNCTIONS)
     assert all(np.isnan(worst(hole))) and np.isfinite(worst(hole[..., 1]).rhat)
     assert all(np.isnan(worst(same)))
     blink = np.zeros((4, 21, 1))
@@ -225,9 +228,10 @@ def test_constants_and_holes():
     assert worst(np.dstack([hole[:, 3:, 1:].repeat(2, axis=1)[:, :21], blink])).rhat > 0
 
 
-@pytest.mark.parametrize("x", [np.ones(8), np.ones((4, 3)), np.ones((0, 9)), 1.0, [["a", "b", "c", "d"]]])
+@pytest.mark.parametrize("x", [np.ones(8), np.ones((4, 3)), np.ones((0, 9)), 1.0, [["a", "b", "c", "d"]], [[1j] * 4], [[1, 2, 3, 4], [1, 2]],
+                               [np.ma.masked_equal([1, 2, 3, 4], 3)]])
 def test_bad_draws(x):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="^draws: expected"):
         check_draws(x)
     if not isinstance(x, list):
         for f in (*FUNCTIONS, bfmi):

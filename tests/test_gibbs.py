@@ -374,7 +374,8 @@ def test_checkpoint_of_another_problem_is_refused(tmp_path):
     (dict(n_chains=0), "n_chains"), (dict(n_warmup=-1), "n_warmup"), (dict(n_draws=0), "n_draws"), (dict(thin=1.5), "thin"),
     (dict(n_jobs=0), "n_jobs"), (dict(checkpoint_every=0), "checkpoint_every"), (dict(init="nuts"), "init"), (dict(priors=None), "priors"),
     (dict(checkpoint_every="a"), "checkpoint_every"), (dict(checkpoint="missing/c.npz"), "checkpoint"), (dict(checkpoint="."), "checkpoint"),
-    (dict(rng=True), "rng"), (dict(rng=np.random.RandomState(0)), "rng"), (dict(rng="x"), "rng"), (dict(rng=-1), "rng"), (dict(n_experts=0), "n_experts"), (dict(latent_dim=0), "latent_dim"), (dict(n_classes=1), "n_classes")])
+    (dict(rng=True), "rng"), (dict(rng=np.random.RandomState(0)), "rng"), (dict(rng="x"), "rng"), (dict(rng=-1), "rng"),
+    (dict(rng=np.random.Generator(np.random.RandomState(0)._bit_generator)), "rng"), (dict(n_experts=0), "n_experts"), (dict(latent_dim=0), "latent_dim"), (dict(n_classes=1), "n_classes")])
 def test_bad_argument_is_named(bad, name, monkeypatch):
     X, y = problem()
     monkeypatch.setattr("cmn_literate.gibbs.gibbs_sweep", lambda *args: pytest.fail("a sweep was made"))

@@ -248,6 +248,8 @@ def test_callback_and_interrupt():
     (dict(step="a"), "^step"), (dict(step=None), "^step"), (dict(jitter="a"), "^jitter"), (dict(rng="a"), "^rng"), (dict(rng=True), "^rng"),
     (dict(rng=np.random.RandomState(0)), "^rng"), (dict(inv_mass=[1, 2]), r"^inv_mass.*\(1,\)"), (dict(jitter=1.0), "^jitter"), (dict(n_warmup=-1), "n_warmup"),
     (dict(value_and_grad=lambda q: (-np.inf, -q)), "^q: no finite"), (dict(value_and_grad=lambda q: (0.0, 0.0)), "^value_and_grad"),
+    (dict(q="abc"), "^q: expected"), (dict(q=[[1.0, 2.0], [3.0]]), "^q: expected"), (dict(q=[1j]), "^q: expected"), (dict(q=None), "^q: expected real"),
+    (dict(inv_mass="a"), "^inv_mass: expected"), (dict(inv_mass=[[1.0], []]), "^inv_mass: expected"),
 ])
 def test_bad_input(change, words):
     good = dict(value_and_grad=STANDARD, q=[0.0], n_draws=5, step=0.1, n_leapfrog=2, rng=0)

@@ -112,7 +112,7 @@ def test_a_given_start_is_where_it_starts():
     start = unpack(mle_start(shapes, np.random.default_rng(9)), shapes)
     fit = fit_mle(X, y, 2, objective="network", n_steps=5, start=start)
     assert fit.trace[0] == mle_objective(X, y, shapes, "network")(pack(start))[0]
-    with pytest.raises(ValueError, match="^start: "):
+    with pytest.raises(ValueError, match="^start: expected .*n_experts=3.*, got .*n_experts=2"):
         fit_mle(X, y, 3, n_steps=5, start=start)
 
 
@@ -214,6 +214,8 @@ def test_there_are_two_objectives():
         separated_sticks(theta, X, y, objective="foo")
     with pytest.raises(ValueError, match="^objective: expected"):
         mle_objective(X, y, Shapes(2, 1, 2, 2), objective="foo")
+    with pytest.raises(ValueError, match="^nodes: expected"):
+        mle_objective(X, y, Shapes(2, 1, 2, 2))
 
 
 def test_predicting_other_columns_is_refused():

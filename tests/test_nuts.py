@@ -217,6 +217,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name, changes", [
     ("q0", {"q0": np.zeros(3)}), ("q0", {"q0": np.full((1, 3), np.nan)}), ("q0", {"value_and_grad": lambda q: (np.nan, q)}),
+    ("q0", {"q0": "abc"}), ("q0", {"q0": [[1.0, 2.0], [3.0]]}), ("q0", {"q0": [[1j]]}), ("inv_mass", {"inv_mass": "a"}),
     ("n_warmup", {"n_warmup": -1}), ("n_draws", {"n_draws": 0}), ("max_depth", {"max_depth": 0}), ("n_jobs", {"n_jobs": 0}),
     ("target_accept", {"target_accept": 1.0}), ("step", {"step": 0.0}), ("inv_mass", {"inv_mass": [1.0, -1.0, 1.0]}),
     ("inv_mass", {"inv_mass": np.ones(2)}), ("inv_mass", {"inv_mass": np.ones((3, 3))}), ("target_accept", {"target_accept": "a"}),
@@ -283,7 +284,8 @@ def test_targets():
     ("target", {"target": "both"}), ("target", {"target": "marginal", "latent_dim": 3, "n_classes": 4}), ("init", {"init": "warm"}),
     ("n_experts", {"n_experts": 0}), ("latent_dim", {"latent_dim": 0}), ("n_chains", {"n_chains": 0}), ("priors", {"priors": 1.0}),
     ("n_classes", {"n_classes": 1}), ("y", {"n_classes": 2}), ("n_draws", {"n_draws": 0}),
-    ("rng", {"rng": "a"}), ("rng", {"rng": True}), ("rng", {"rng": np.random.RandomState(0)})])
+    ("rng", {"rng": "a"}), ("rng", {"rng": True}), ("rng", {"rng": np.random.RandomState(0)}),
+    ("rng", {"rng": np.random.Generator(np.random.RandomState(0)._bit_generator)})])     # a legacy seed has no children
 def test_bad_network_arguments_are_named(name, changes):
     with pytest.raises(ValueError, match=f"^{name}: "):
         sample_posterior(X, Y, **{**TINY, **changes})
