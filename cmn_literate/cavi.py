@@ -448,7 +448,8 @@ def _check_problem(X, y, n_experts, latent_dim, n_classes):
 
 
 # book/network/cavi.ipynb, cell cavi-74
-def _check_options(priors, rng, init, max_sweeps, tol, inner, omega1):
+def _check_options(priors, rng, init, max_sweeps, tol, inner, omega1, accelerate,
+                   callback):
     """Arguments that say how to run, checked."""
     if not isinstance(priors, Priors):
         raise ValueError(f"priors: expected Priors, got {priors!r}")
@@ -462,6 +463,10 @@ def _check_options(priors, rng, init, max_sweeps, tol, inner, omega1):
     for name, (value, known) in choices.items():
         if value not in known:
             raise ValueError(f"{name}: expected one of {known}, got {value!r}")
+    if not isinstance(accelerate, (bool, np.bool_)):
+        raise ValueError(f"accelerate: expected True or False, got {accelerate!r}")
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback: expected a function, got {callback!r}")
     check_count(inner, "inner")
     check_count(max_sweeps, "max_sweeps")
 
@@ -518,7 +523,8 @@ def fit(X, y, n_experts=10, latent_dim=None, n_classes=None,
     -> Fit.  Ctrl-C ends it after the last whole sweep, with a warning.
     ValueError names a bad argument.
     """
-    _check_options(priors, rng, init, max_sweeps, tol, inner, omega1)
+    _check_options(priors, rng, init, max_sweeps, tol, inner, omega1, accelerate,
+                   callback)
     X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
     shared = omega1 == "shared"
     parameters, blocks, trace, converged = _begin(

@@ -18,29 +18,40 @@ import hashlib
 import json
 import os
 import zipfile
+from numbers import Real
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
-from cmn_literate.simulate import check_count, check_X, check_y
+from cmn_literate.simulate import check_count, check_X, check_y, plain_array
 
 
 # book/practice/datasets.ipynb, cell datasets-06
+def _check_numbers(wanted, **numbers):
+    """ValueError unless all are finite, and as wanted: "", " >= 0" or " > 0"."""
+    for name, value in numbers.items():
+        real = isinstance(value, Real) and not isinstance(value, bool)
+        if not (real and np.isfinite(value) and (
+                value > 0 or wanted == "" or wanted == " >= 0" and value == 0)):
+            raise ValueError(
+                f"{name}: expected a finite number{wanted}, got {value!r}")
+
+
+# book/practice/datasets.ipynb, cell datasets-07
 def make_pinwheels(
     n, rng, n_classes=5, radial_std=0.7, tangential_std=0.3, rate=0.2, scale=10.0):
     """n points on n_classes winding arms.  [eq-pinwheel]
 
     -> X (n, 2), y (n,) in 0..n_classes-1.  radial_std, tangential_std >= 0 are
-    standard deviations before winding and scaling.
-    ValueError for a count below 1 or a negative deviation.
+    standard deviations before winding and scaling; scale > 0.
+    ValueError, naming the argument, for a count below 1 or another bad number.
     """
     n, n_classes = check_count(n, "n"), check_count(n_classes, "n_classes")
-    for name, value in (
-        ("radial_std", radial_std), ("tangential_std", tangential_std)):
-        if not (np.isfinite(value) and value >= 0):
-            raise ValueError(f"{name}: expected a number >= 0, got {value!r}")
+    _check_numbers(" >= 0", radial_std=radial_std, tangential_std=tangential_std)
+    _check_numbers(" > 0", scale=scale)
+    _check_numbers("", rate=rate)
     y = rng.permutation(np.arange(n) % n_classes)
     r, t = (rng.normal(size=(n, 2)) * [radial_std, tangential_std] + [1.0, 0.0]).T
     angle = 2 * np.pi * y / n_classes + rate * np.exp(r)
@@ -49,14 +60,19 @@ def make_pinwheels(
     return scale * X, y
 
 
-# book/practice/datasets.ipynb, cell datasets-10
+# book/practice/datasets.ipynb, cell datasets-11
 def pinwheel_proba(
     X, n_classes=5, radial_std=0.7, tangential_std=0.3, rate=0.2, scale=10.0):
     """The exact p(class | x) of make_pinwheels.  [eq-pinwheel-density]
 
-    X (n, 2) -> (n, n_classes).  Both deviations must be positive.  Good to about
-    1e-3: roots closer than one grid step are missed.  A row no arm reaches is NaN.
+    X (n, 2) -> (n, n_classes).  Deviations and scale must be positive.  With the
+    default law good to 1e-4, but wrong within about 1e-4 scale of a fold, where two
+    roots within one grid step are missed.  A row no arm reaches is NaN.
     """
+    n_classes = check_count(n_classes, "n_classes")
+    _check_numbers(" > 0", radial_std=radial_std, tangential_std=tangential_std,
+                   scale=scale)
+    _check_numbers("", rate=rate)
     X = check_X(X, n_features=2) / scale
     r = 1 + radial_std * np.linspace(-8, 8, 8001)
     turns = np.exp(2j * np.pi * np.arange(n_classes) / n_classes)
@@ -77,13 +93,13 @@ def pinwheel_proba(
         return density / density.sum(1, keepdims=True)
 
 
-# book/practice/datasets.ipynb, cell datasets-19
+# book/practice/datasets.ipynb, cell datasets-20
 # h1, h2, h3 as rows [eq-waves], and the two waves that each class blends
 WAVES = np.maximum(6.0 - np.abs(np.arange(1, 22) - np.array([[7], [15], [11]])), 0)
 PAIRS = ((0, 1), (0, 2), (1, 2))
 
 
-# book/practice/datasets.ipynb, cell datasets-20
+# book/practice/datasets.ipynb, cell datasets-21
 def make_waveform(n, rng):
     """n noisy blends of two triangular waves.  [eq-waveform]
 
@@ -96,7 +112,7 @@ def make_waveform(n, rng):
     return u * a + (1 - u) * b + rng.normal(size=(n, 21)), y
 
 
-# book/practice/datasets.ipynb, cell datasets-23
+# book/practice/datasets.ipynb, cell datasets-24
 def waveform_proba(X):
     """The exact p(class | x) of make_waveform.  [eq-waveform-density]
 
@@ -118,7 +134,7 @@ def waveform_proba(X):
     return np.exp(log_density - logsumexp(log_density, axis=1, keepdims=True))
 
 
-# book/practice/datasets.ipynb, cell datasets-30
+# book/practice/datasets.ipynb, cell datasets-31
 class Spec(NamedTuple):
     """What we know about a file: size, names, fingerprint and origin."""
 
@@ -149,7 +165,7 @@ class Dataset(NamedTuple):
     sha256: str
 
 
-# book/practice/datasets.ipynb, cell datasets-31
+# book/practice/datasets.ipynb, cell datasets-32
 _RICE = ("Area Perimeter Major_Axis_Length Minor_Axis_Length Eccentricity "
          "Convex_Area Extent")
 _CELL = (
@@ -201,7 +217,7 @@ FILES = {
 UCI = "https://archive.ics.uci.edu/static/public"
 
 
-# book/practice/datasets.ipynb, cell datasets-33
+# book/practice/datasets.ipynb, cell datasets-34
 def _parse(name, content, source):
     """The Dataset in these bytes; ValueError unless they are the known file.
 
@@ -227,7 +243,7 @@ def _parse(name, content, source):
     return Dataset(X, y, spec.features, spec.classes, source, digest)
 
 
-# book/practice/datasets.ipynb, cell datasets-35
+# book/practice/datasets.ipynb, cell datasets-36
 def _from_scikit_learn(name):
     """Bytes of iris.csv or wdbc.csv from scikit-learn, None without it."""
     if name not in ("iris", "wdbc"):
@@ -250,7 +266,7 @@ def _csv(name, rows):
     return "".join(",".join(row) + "\n" for row in table).encode()
 
 
-# book/practice/datasets.ipynb, cell datasets-37
+# book/practice/datasets.ipynb, cell datasets-38
 def rebuild_csv(name, raw_text):
     """Our CSV, as bytes, from the text of UCI's raw file.  [eq-sha256]
 
@@ -261,6 +277,8 @@ def rebuild_csv(name, raw_text):
     known = [key for key in FILES if FILES[key].member]
     if name not in known:
         raise ValueError(f"name: expected one of {', '.join(known)}, got {name!r}")
+    if not isinstance(raw_text, str):
+        raise ValueError(f"raw_text: expected text, got {type(raw_text).__name__}")
     data_lines = [
         line for line in raw_text.splitlines() if line[:1] in tuple("-0123456789")]
     content = _csv(name, [line.replace(",", " ").split() for line in data_lines])
@@ -268,7 +286,7 @@ def rebuild_csv(name, raw_text):
     return content
 
 
-# book/practice/datasets.ipynb, cell datasets-38
+# book/practice/datasets.ipynb, cell datasets-39
 def _download(name):
     """Fetch UCI's archive with pooch (kept in its cache) and rebuild the CSV."""
     try:
@@ -295,7 +313,7 @@ def _download(name):
             name, "\n".join(content.read(m).decode() for m in found))
 
 
-# book/practice/datasets.ipynb, cell datasets-40
+# book/practice/datasets.ipynb, cell datasets-41
 def load(name, data_home=None, download=False):
     """The data set of that name, as a Dataset.  [eq-sha256]
 
@@ -310,7 +328,7 @@ def load(name, data_home=None, download=False):
         return Dataset(
             X, y, ("x1", "x2"), tuple("01234"),
             "make_pinwheels(2100, default_rng(2016))", "")
-    if name not in FILES:
+    if name not in list(FILES):
         raise ValueError(
             f"name: expected one of pinwheels, {', '.join(FILES)}, got {name!r}")
     for folder in filter(None, (data_home, os.environ.get("CMN_DATA"))):
@@ -330,7 +348,7 @@ def load(name, data_home=None, download=False):
     return _parse(name, content, source)
 
 
-# book/practice/datasets.ipynb, cell datasets-41
+# book/practice/datasets.ipynb, cell datasets-42
 def _how_to_get(name, data_home):
     """The message of load's FileNotFoundError."""
     spec = FILES[name]
@@ -354,13 +372,19 @@ def _how_to_get(name, data_home):
         "in one of these folders."])
 
 
-# book/practice/datasets.ipynb, cell datasets-51
+# book/practice/datasets.ipynb, cell datasets-52
 def write_arrays(path, arrays, **header):
     """Write arrays and a header of plain values to one .npz file, atomically.
 
-    [eq-file]  arrays: dict of name -> array, no pickled objects; header: whatever
-    JSON can hold.  On any error the file that stood at path before stays.
+    [eq-file]  arrays: dict of name -> array; header: whatever JSON can hold.
+    ValueError for an array of objects, ragged or with masked entries, and for a
+    name that numpy needs.  On any error the file that stood at path before stays.
     """
+    for name, array in arrays.items():
+        plain = not plain_array(array, name, labels=True).dtype.hasobject
+        if not plain or name in ("file", "header", "allow_pickle"):
+            raise ValueError("arrays: expected numbers or text, under names other "
+                             f"than file, header, allow_pickle; got {name!r}")
     text = json.dumps(header, default=lambda value: value.tolist())
     part = f"{os.fspath(path)}.{os.getpid()}.part"
     try:
@@ -375,7 +399,7 @@ def write_arrays(path, arrays, **header):
         raise
 
 
-# book/practice/datasets.ipynb, cell datasets-52
+# book/practice/datasets.ipynb, cell datasets-53
 def read_arrays(path):
     """What write_arrays wrote: a dict of arrays, the header (a dict) under "header".
 
@@ -394,7 +418,7 @@ def read_arrays(path):
     return arrays
 
 
-# book/practice/datasets.ipynb, cell datasets-55
+# book/practice/datasets.ipynb, cell datasets-56
 def _classwise(y, rng):
     """Rows shuffled within classes, rank of each in its class, size of that."""
     rows = rng.permutation(len(y))
@@ -404,7 +428,7 @@ def _classwise(y, rng):
         rows, np.concatenate([np.arange(s) for s in size]), np.repeat(size, size))
 
 
-# book/practice/datasets.ipynb, cell datasets-56
+# book/practice/datasets.ipynb, cell datasets-57
 def stratified_split(y, n_train, n_test, rng):
     """Row numbers train (n_train,) and test (n_test,), disjoint.  [eq-quota]
 
@@ -429,7 +453,7 @@ def stratified_split(y, n_train, n_test, rng):
     return rest[rows[np.argsort(order, kind="stable")[:n_train]]], test
 
 
-# book/practice/datasets.ipynb, cell datasets-61
+# book/practice/datasets.ipynb, cell datasets-62
 # first and last training size, rows of the test set
 SPLITS = {
     "pinwheels": (50, 1600, 500), "waveform": (60, 3840, 1160),
@@ -442,7 +466,7 @@ def training_sizes(name):
 
     ValueError: unknown name
     """
-    if name not in SPLITS:
+    if name not in list(SPLITS):
         raise ValueError(
             f"name: expected one of {', '.join(SPLITS)}, got {name!r}")
     sizes = [SPLITS[name][0]]

@@ -20,7 +20,7 @@ import numpy as onp
 from scipy.special import gammaln
 
 from cmn_literate.expfam import gamma_mean_log, spd_inverse
-from cmn_literate.simulate import Priors, check_X, pad
+from cmn_literate.simulate import Priors, check_X, pad, plain_array
 
 
 # book/network/experts.ipynb, cell experts-09
@@ -85,8 +85,10 @@ def regression_log_evidence(design, targets, v0, a0, b0, M0=0.0):
     (N, D), h = design.shape, targets.shape[1]
     if len(targets) != N:
         raise ValueError(f"targets: expected {N} rows, got {len(targets)}")
-    if (shape := onp.shape(M0)) not in ((), (h, D)):
-        raise ValueError(f"M0: expected a number or shape {(h, D)}, got {shape}")
+    M0 = plain_array(M0, "M0")
+    if M0.shape not in ((), (h, D)):
+        raise ValueError(f"M0: expected a number or shape {(h, D)}, got {M0.shape}")
+    M0 = check_X(onp.atleast_2d(M0), "M0")
     rest = (targets - design @ onp.broadcast_to(M0, (h, D)).T)[:, None]
     known = (design.T @ design)[None], onp.ones((N, 1)), rest, onp.zeros((N, 1, h))
     _, log_normaliser = two_pass_update(design, *known, Priors(v0, a0, b0))
@@ -98,8 +100,12 @@ def mng_log_evidence(X, x1, v0, a0, b0, M0=0.0):
     """ln p(x1 | X) of an expert that has seen its outputs.  [eq-mng-evidence]
 
     X (N,d) unpadded inputs, x1 (N,h) outputs, M0 a number or (h,d+1)  -> nats
+    ValueError as from regression_log_evidence.
     """
-    return regression_log_evidence(pad(check_X(X)), x1, v0, a0, b0, M0)
+    X, x1 = check_X(X), check_X(x1, "x1")
+    if len(x1) != len(X):
+        raise ValueError(f"x1: expected {len(X)} rows, got {len(x1)}")
+    return regression_log_evidence(pad(X), x1, v0, a0, b0, M0)
 
 
 # book/network/experts.ipynb, cell experts-32
@@ -115,7 +121,10 @@ def lower_triangle(m):
     i, j = onp.tril_indices(m)
     place = onp.zeros((m, m), int)
     place[i, j] = place[j, i] = onp.arange(i.size)
-    return i, j, onp.where(i == j, 1.0, 2.0), place, m * i + j
+    parts = i, j, onp.where(i == j, 1.0, 2.0), place, m * i + j
+    for array in parts:                      # one copy serves every call
+        array.flags.writeable = False
+    return parts
 
 
 # book/network/experts.ipynb, cell experts-33

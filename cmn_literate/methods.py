@@ -26,7 +26,7 @@ from cmn_literate.nuts import sample_posterior
 from cmn_literate.optimizers import _check_rng
 from cmn_literate.predict import predict_log_proba as predict_from_factors
 from cmn_literate.predict import sample_parameters
-from cmn_literate.simulate import Theta, check_count
+from cmn_literate.simulate import Theta, check_count, check_X, plain_array
 
 
 # book/roads/one_table.ipynb, cell one_table-06
@@ -119,7 +119,11 @@ def worst_rhat(draws, X, n_rows=20):
 
     -> float; inf where it cannot be known: below 4 draws per chain, if a number is
     not finite, or if the log density or all ln p never vary
+    ValueError names a bad argument.
     """
+    X, n_rows = check_X(X), check_count(n_rows, "n_rows")
+    if not len(X):
+        raise ValueError("X: expected at least one row, got none")
     if draws.n_draws < 4 or not np.isfinite(draws.log_joint).all():
         return np.inf
     rows = np.unique(np.linspace(0, len(X) - 1, n_rows).round().astype(int))
@@ -133,7 +137,8 @@ class Sampled(NamedTuple):
     """Draws, as the estimator keeps them.  [eq-table-average]
 
     draws PosteriorDraws; trace (n_draws,) log density, mean over chains;
-    n_sweeps transitions made, warm-up included; rhat see worst_rhat; converged
+    n_sweeps transitions made, warm-up included (after an interrupt: draws of each
+    chain); rhat see worst_rhat; converged
     """
     draws: PosteriorDraws
     trace: np.ndarray
@@ -233,7 +238,7 @@ def training_log_likelihoods(model, X, y, n_draws=200, rng=0):
     ValueError names a bad argument.
     """
     Z, rng = model._inputs(X), _check_rng(rng)
-    if np.shape(y) != (len(Z),):
+    if plain_array(y, "y", labels=True).shape != (len(Z),):
         raise ValueError(f"y: expected one label for each of {len(Z)} rows, got "
                          f"shape {np.shape(y)}")
     _, codes = encode_labels(y, model.classes_)

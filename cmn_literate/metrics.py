@@ -3,8 +3,8 @@
 
 A classifier that reports probabilities must be judged on the probabilities. The log score does it:
 nobody can expect to gain by reporting anything but what they believe. Accuracy looks at the winner
-alone. And calibration error, used by itself, can be zero for a useless forecast and is above zero
-for a perfect one.
+alone. And calibration error, used by itself, can be zero for a useless forecast and above zero for
+a perfect one.
 """
 
 __all__ = ["check_proba", "accuracy", "log_scores", "log_predictive_density", "brier",
@@ -15,6 +15,7 @@ __all__ = ["check_proba", "accuracy", "log_scores", "log_predictive_density", "b
 
 # book/practice/metrics.ipynb, cell metrics-02
 import warnings
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -25,19 +26,26 @@ from cmn_literate.simulate import check_count, check_y, plain_array
 
 
 # book/practice/metrics.ipynb, cell metrics-05
+def _numbers(values, name):
+    """values as a float array; a ValueError that names them unless they are real
+    numbers, none masked.  [eq-simplex]"""
+    array = plain_array(values, name)
+    try:
+        if array.dtype.kind not in "biufO":
+            raise TypeError(array.dtype)
+        return array.astype(float, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name}: expected numbers, got {type(values).__name__} "
+                         f"({error})") from None
+
+
 def check_proba(y, proba, log=False):
     """y (n,) int64 and p (n, L) after checking that they fit.  [eq-simplex]
 
     proba: (n, L) rows on the simplex to 1e-6, or (n,) numbers P(y = 1); with
     log=True logarithms, (n, L) only.  ValueError naming y or proba otherwise.
     """
-    plain_array(proba, "proba")
-    try:
-        p = np.asarray(proba, dtype=float)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(
-            f"proba: expected numbers, got {type(proba).__name__} ({error})"
-        ) from None
+    p = _numbers(proba, "proba")
     if p.ndim == 1 and not log:
         p = np.stack([1 - p, p], axis=1)
     if p.ndim != 2 or p.shape[0] < 1 or p.shape[1] < 2:
@@ -195,12 +203,11 @@ def plot_reliability(bins, ax=None, label=None, **style):
     used = bins.count > 0
     x, hits = bins.confidence[used], bins.accuracy[used]
     area = 15 + 285 * bins.count[used] / bins.count.sum()
-    style = {"color": "C0", "marker": "o", **style}
+    style = {"color": "C0", "marker": "o", "zorder": 3, "edgecolors": "white",
+             "linewidths": 0.6, **style}
     ax.plot([0, 1], [0, 1], color="0.4", linestyle=":", linewidth=1.2)
     ax.vlines(x, x, hits, color=style["color"], linewidth=1.0)
-    ax.scatter(
-        x, hits, s=area, label=label, zorder=3, edgecolors="white", linewidths=0.6,
-        **style)
+    ax.scatter(x, hits, s=area, label=label, **style)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     ax.set(xlabel="confidence", ylabel="share of hits")
     return ax
@@ -226,7 +233,7 @@ def ece_if_calibrated(proba, rng, n_draws=200, **options):
 # book/practice/metrics.ipynb, cell metrics-45
 def _check_log_lik(log_lik):
     """Draws by rows (S, N), from (S, N) or (chains, draws, N).  [eq-loo]"""
-    values = np.asarray(log_lik, dtype=float)
+    values = _numbers(log_lik, "log_lik")
     if values.ndim not in (2, 3) or not values.size:
         raise ValueError("log_lik: expected an array (draws, rows) or (chains, draws, "
                          f"rows), got shape {values.shape}")
@@ -356,22 +363,33 @@ def psis_loo(log_lik):
 
 
 # book/practice/metrics.ipynb, cell metrics-57
+def _check_trace(trace):
+    """An objective by steps, (T,), T >= 1.  [eq-steps-within]"""
+    trace = _numbers(trace, "trace")
+    if trace.ndim != 1 or not len(trace):
+        raise ValueError(f"trace: expected (T,), T >= 1, got shape {trace.shape}")
+    return trace
+
+
 def steps_within(trace, gap=1.0):
     """First step, from 1, whose objective is within gap nats of the last one.
-    [eq-steps-within]   trace (T,) -> int"""
-    trace = np.asarray(trace, dtype=float)
-    if trace.ndim != 1 or not len(trace) or not gap >= 0:
-        raise ValueError("trace, gap: expected (T,), T >= 1, and a number >= 0, got "
-                         f"shape {trace.shape} and {gap!r}")
+    [eq-steps-within]   trace (T,) without NaN, the last finite -> int"""
+    trace = _check_trace(trace)
+    if np.isnan(trace).any() or np.isinf(trace[-1]):
+        raise ValueError("trace: expected no NaN and a finite last number, got "
+                         f"{np.isnan(trace).sum()} NaN and {trace[-1]} at the end")
+    if isinstance(gap, bool) or not isinstance(gap, Real) or not gap >= 0:
+        raise ValueError(f"gap: expected a number >= 0, got {gap!r}")
     return int(np.argmax(np.abs(trace - trace[-1]) <= gap)) + 1
 
 
 def decay_steps(trace):
     """Steps until 95% of an exponential approach is done.  [eq-decay]
 
-    trace (T,) -> float, at most 20 T; NaN for fewer than 4 steps or a constant
+    trace (T,) -> float, at most 20 T; NaN for fewer than 4 steps, a constant, or
+    numbers that are not finite
     """
-    f = np.asarray(trace, dtype=float)
+    f = _check_trace(trace)
     if len(f) < 4 or not np.isfinite(f).all() or np.ptp(f) == 0:
         return float("nan")
     t, f = np.arange(len(f)), f - f.mean()

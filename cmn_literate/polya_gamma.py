@@ -3,7 +3,7 @@
 
 The log-likelihood of a coin toss is not a parabola in its logit, but it becomes one as soon as one
 more random variable is added to the model. That variable is Pólya-Gamma distributed, and all that
-inference asks of it, its mean, variance and relative entropy, has a closed form.
+inference asks of it, its mean and its relative entropy, has a closed form.
 """
 
 __all__ = ["pg_mean", "pg_var", "log_cosh_half", "pg_kl", "tilt_moments", "toss_moments"]

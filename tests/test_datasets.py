@@ -27,10 +27,12 @@ from cmn_literate.datasets import (
     make_pinwheels,
     make_waveform,
     pinwheel_proba,
+    read_arrays,
     rebuild_csv,
     stratified_split,
     training_sizes,
     waveform_proba,
+    write_arrays,
 )
 
 CMN_DATA = os.environ.get("CMN_DATA")            # read once: some tests unset it
@@ -143,7 +145,9 @@ def test_the_file_and_the_generator_of_waveform_number_the_classes_alike():
 
 @pytest.mark.parametrize("arguments, named", [
     (dict(n=0), "n:"), (dict(n=2.5), "n:"), (dict(n=True), "n:"), (dict(n=5, n_classes=0), "n_classes:"),
-    (dict(n=5, radial_std=-1), "radial_std:"), (dict(n=5, tangential_std=np.nan), "tangential_std:")])
+    (dict(n=5, radial_std=-1), "radial_std:"), (dict(n=5, tangential_std=np.nan), "tangential_std:"),
+    (dict(n=5, radial_std="0.7"), "radial_std:"), (dict(n=5, radial_std=None), "radial_std:"), (dict(n=5, tangential_std=True), "tangential_std:"),
+    (dict(n=5, rate=1j), "rate:"), (dict(n=5, rate=np.inf), "rate:"), (dict(n=5, scale=0), "scale:"), (dict(n=5, scale=[1, 2]), "scale:")])
 def test_pinwheels_refuse(arguments, named):
     with pytest.raises(ValueError, match=f"^{named}"):
         make_pinwheels(rng=default_rng(0), **arguments)
@@ -153,6 +157,31 @@ def test_pinwheels_refuse(arguments, named):
 def test_waveform_refuses(n):
     with pytest.raises(ValueError, match="^n:"):
         make_waveform(n, default_rng(0))
+
+
+@pytest.mark.parametrize("name, value", [
+    ("radial_std", 0), ("tangential_std", 0.0), ("tangential_std", -1), ("radial_std", "a"), ("rate", None), ("rate", np.nan), ("scale", 0),
+    ("scale", True), ("n_classes", 0), ("n_classes", 5.0), ("n_classes", True)])
+def test_the_law_of_pinwheels_refuses_numbers_that_are_none(name, value):
+    with pytest.raises(ValueError, match=f"^{name}: expected"):
+        pinwheel_proba([[1.0, 2.0]], **{name: value})
+
+
+def test_the_law_of_pinwheels_is_as_good_as_it_says_away_from_folds():
+    """A second route to the roots: Newton, from a grid ten times as fine."""
+    X = np.vstack([make_pinwheels(30, default_rng(4))[0], default_rng(5).uniform(-30, 30, (30, 2))])
+    r, turns = 1 + 0.7 * np.linspace(-8, 8, 80_001), np.exp(2j * np.pi * np.arange(5) / 5)
+    for x, got in zip(X @ [0.1, 0.1j], pinwheel_proba(X)):
+        gap = (x * turns[:, None] * np.exp(0.2j * np.exp(r))).real - r
+        c, i = np.nonzero((gap[:, 1:] > 0) != (gap[:, :-1] > 0))
+        root = r[i]
+        for _ in range(4):
+            w = x * turns[c] * np.exp(0.2j * np.exp(root))
+            root = root + (w.real - root) / (1 + 0.2 * np.exp(root) * w.imag)
+        t = (x * turns[c] * np.exp(0.2j * np.exp(root))).imag
+        height = np.exp(-0.5 * ((root - 1) / 0.7) ** 2 - 0.5 * (t / 0.3) ** 2) / abs(1 + 0.2 * np.exp(root) * t)
+        want = np.bincount(c, height, minlength=5)
+        assert_allclose(got, want / want.sum(), atol=1e-4)
 
 
 @pytest.mark.parametrize("law, columns", [(pinwheel_proba, 2), (waveform_proba, 21)])
@@ -418,3 +447,31 @@ def test_rows_within_a_class_are_random():
 def test_split_refuses(y, n_train, n_test, named):
     with pytest.raises(ValueError, match=f"^{named}"):
         stratified_split(y, n_train, n_test, default_rng(0))
+
+
+# ---- files of arrays
+
+@pytest.mark.parametrize("arrays, named", [
+    ({"x": np.array(["a", None], dtype=object)}, "arrays: expected.*'x'"), ({"x": None}, "arrays: expected.*'x'"), ({"x": [[1], [1, 2]]}, "x: expected"),
+    ({"x": np.ma.masked_array([1.0, 2.0], [1, 0])}, "x: expected"), ({"file": np.arange(2)}, "arrays: expected.*'file'"),
+    ({"header": np.arange(2)}, "arrays: expected.*'header'"), ({"allow_pickle": np.arange(2)}, "arrays: expected.*'allow_pickle'")])
+def test_what_could_not_be_read_again_is_not_written(arrays, named, tmp_path):
+    write_arrays(tmp_path / "run.npz", {"x": np.arange(3)}, step=1)
+    with pytest.raises(ValueError, match=f"^{named}"):
+        write_arrays(tmp_path / "run.npz", arrays, step=2)
+    back = read_arrays(tmp_path / "run.npz")
+    assert back["header"] == {"step": 1} and back["x"].tolist() == [0, 1, 2]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", [[], {}, None, 3, b"iris", "Iris"])
+def test_a_name_that_is_none_is_refused(name):
+    for function in (load, training_sizes, lambda name: rebuild_csv(name, "")):
+        with pytest.raises(ValueError, match="^name: expected"):
+            function(name)
+
+
+@pytest.mark.parametrize("raw_text", [None, 3, b"1,2,Cammeo"])
+def test_a_raw_file_must_be_text(raw_text):
+    with pytest.raises(ValueError, match="^raw_text: expected"):
+        rebuild_csv("rice", raw_text)

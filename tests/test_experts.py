@@ -71,6 +71,7 @@ def test_feature_order_is_that_of_numpy():
     XtT = default_rng(3).normal(size=(5, 7))
     i, j = np.tril_indices(5)
     assert_array_equal(lower_triangle(5)[:2], (i, j))
+    assert not any(part.flags.writeable for part in lower_triangle(5))        # shared by all later calls
     assert_array_equal(outer_features(XtT), XtT[i] * XtT[j])
     S = default_rng(4).normal(size=(2, 5, 5))
     S += np.swapaxes(S, 1, 2)
@@ -215,9 +216,9 @@ def test_evidence_integrates_to_one():
 
 
 @pytest.mark.parametrize("change, words", [
-    ({"x1": np.zeros((4, 2))}, "targets: expected 5 rows"),
-    ({"x1": np.zeros(5)}, "targets: expected a"),
-    ({"x1": np.full((5, 2), np.nan)}, "targets: expected finite"),
+    ({"x1": np.zeros((4, 2))}, "x1: expected 5 rows"),
+    ({"x1": np.zeros(5)}, "x1: expected a"),
+    ({"x1": np.full((5, 2), np.nan)}, "x1: expected finite"),
     ({"X": np.full((5, 2), np.inf)}, "X: expected finite"),
     ({"X": np.zeros(5)}, "X: expected a"),
     ({"v0": 0.0}, "v0: expected a positive"),
@@ -233,3 +234,12 @@ def test_bad_input_is_named(change, words):
 def test_prior_mean_of_a_wrong_shape_is_refused():
     with pytest.raises(ValueError, match="M0: expected"):
         mng_log_evidence(np.zeros((5, 2)), np.zeros((5, 2)), 1.0, 1.0, 1.0, M0=np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("M0, words", [
+    (np.nan, "finite"), ([[0.0, np.inf]], "finite"), (None, "finite"), ("0", "text"), ([["0", "1"]], "text"), ([[1j, 0.0]], "real"),
+    (np.ma.masked_array([[0.0, 1.0]], [[True, False]]), "masked"), ([[0.0, 1.0], [0.0]], "one length"),
+])
+def test_prior_mean_that_is_no_finite_number_is_refused(M0, words):
+    with pytest.raises(ValueError, match="^M0: expected.*" + words):
+        regression_log_evidence(np.ones((3, 2)), np.ones((3, 1)), 1.0, 1.0, 1.0, M0)

@@ -423,6 +423,7 @@ def test_one_class_missing_from_the_rows():
     (dict(tol=True), "tol"), (dict(max_sweeps=2.0), "max_sweeps"), (dict(rng="seed"), "rng"), (dict(rng=-1), "rng"), (dict(rng=None), "rng"),
     (dict(rng=1.5), "rng"), (dict(rng=np.random.RandomState(0)), "rng"), (dict(priors=None), "priors"), (dict(X=np.zeros((0, 2)), y=np.zeros(0, int)), "X"),
     (dict(y=np.zeros(20, int)), "two classes"), (dict(start=3), "start"),
+    (dict(callback="print"), "callback: expected"), (dict(accelerate="no"), "accelerate: expected"), (dict(accelerate=None), "accelerate: expected"),
     (dict(X=np.ma.array(np.zeros((20, 2)), mask=np.eye(20, 2))), "X: expected every entry"),
     (dict(y=np.ma.array(np.arange(20) % 2, mask=np.arange(20) == 3)), "y: expected every entry")], ids=lambda v: "" if isinstance(v, str) else ",".join(v))
 def test_bad_input_is_named(change, message):

@@ -167,7 +167,8 @@ def test_training_log_likelihoods(models):
 @pytest.mark.parametrize("method", ["bbvi", "gibbs", "map"])
 def test_labels_of_the_training_rows_are_checked(models, method):
     names = NAMES[Y[ROWS]]
-    for y in (names[:, None], names[:10], np.append(names, names[:3]), names[0], Y[ROWS], np.where(ROWS > 20, names, "tulip")):
+    for y in (names[:, None], names[:10], np.append(names, names[:3]), names[0], Y[ROWS], np.where(ROWS > 20, names, "tulip"),
+              np.ma.masked_array(names, ROWS > 20), [["setosa"], ["setosa", "virginica"]] * 15):
         with pytest.raises(ValueError, match="^y: expected"):
             training_log_likelihoods(models[method], X[ROWS], y)
     with pytest.raises(ValueError, match="^rng: expected"):
@@ -193,6 +194,16 @@ def test_worst_rhat_is_infinite_for_too_few_draws_and_large_for_split_chains(mod
     assert worst_rhat(PosteriorDraws(Theta(*(x[:1] for x in still)), np.full((1, 20), -5.0)), Z) == np.inf
     assert worst_rhat(PosteriorDraws(draws.theta, np.full((2, 20), -5.0)), Z) == np.inf
     assert isinstance(models["gibbs"].fits_[0], Sampled) and models["gibbs"].fits_[0].rhat == worst_rhat(draws, Z)
+
+
+def test_worst_rhat_refuses(models):
+    draws = models["gibbs"].fits_[0].draws
+    for bad in (None, "a", X[0], np.zeros((0, 4)), X[ROWS] * np.nan, np.ma.masked_array(X[ROWS], X[ROWS] > 5), [[1, 2, 3, 4], [5]]):
+        with pytest.raises(ValueError, match="^X: expected"):
+            worst_rhat(draws, bad)
+    for n_rows in (0, None, True, 2.5, "3"):
+        with pytest.raises(ValueError, match="^n_rows: expected"):
+            worst_rhat(draws, X[ROWS], n_rows)
 
 
 @pytest.mark.parametrize("method", ["gibbs", "nuts"])

@@ -233,6 +233,8 @@ def test_plot_reliability():
     before = len(plt.get_fignums())
     assert plot_reliability(r, ax=ax, label="a", color="C3", marker="s") is ax and len(plt.get_fignums()) == before
     assert len(ax.collections[-1].get_offsets()) == (r.count > 0).sum() and ax.collections[-1].get_label() == "a"
+    plot_reliability(r, ax=ax, edgecolors="k", linewidths=2.0, zorder=5)
+    assert ax.collections[-1].get_zorder() == 5 and ax.collections[-1].get_linewidths().tolist() == [2.0]
     new = plot_reliability(r)
     assert new is not ax and new.get_xlabel() == "confidence"
     plt.close("all")
@@ -251,6 +253,7 @@ BAD = {"a row that sums to 0.9": ([0], [[0.4, 0.5]], "proba:"), "a negative numb
        "label 2 for P(y=1)": ([2], [0.5], "y:"), "a masked row": ([0, 1], np.ma.array([[0.5, 0.5]] * 2, mask=[[0, 0], [1, 1]]), "proba:"),
        "a masked P(y=1)": ([0, 1], np.ma.array([0.5, 0.5], mask=[0, 1]), "proba:"), "a number as text": ([0], [["0.5", "0.5"]], "proba:"),
        "ragged rows": ([0, 1], [[0.5, 0.5], [1.0]], "proba: expected rows"), "a number too large": ([0], [[10**400, 0]], "proba:"),
+       "complex numbers": ([0], np.array([[0.5 + 0.1j, 0.5]]), "proba:"), "a set": ([0], {0.5}, "proba:"),
        "a masked label": (np.ma.array([0, 1], mask=[0, 1]), [[0.5, 0.5]] * 2, "y:")}
 
 
@@ -333,7 +336,9 @@ def test_waic_names_the_wild_rows_and_the_impossible_ones():
 @pytest.mark.parametrize("rule", [waic, psis_loo])
 @pytest.mark.parametrize("bad, message", [(np.zeros(5), "shape"), (np.zeros((0, 3)), "shape"), (np.zeros((1, 5)), "at least 2 draws"),
                                           (np.array([[0.0, np.nan], [0, 0]]), r"row\(s\) 1"),
-                                          (np.array([[np.inf, 0.0], [0, 0]]), r"row\(s\) 0")])
+                                          (np.array([[np.inf, 0.0], [0, 0]]), r"row\(s\) 0"),
+                                          ([["-1", "-2"]] * 2, "numbers"), ("words", "numbers"), (np.full((2, 2), 1j), "numbers"), ({-1.0}, "numbers"),
+                                          (np.ma.array(np.zeros((2, 2)), mask=np.eye(2)), "masked"), ([[0.0, 0.0], [0.0]], "one length")])
 def test_log_likelihoods_are_checked(rule, bad, message):
     with pytest.raises(ValueError, match=f"log_lik: expected .*{message}"):
         rule(bad)
@@ -353,5 +358,15 @@ def test_convergence_rules_on_short_and_noisy_traces():
     t = np.arange(20_000)
     assert_allclose(decay_steps(-np.exp(-t / 900.0)), 900 * np.log(20), rtol=1e-4)
     assert decay_steps(np.arange(100.0)) <= 20 * 100 + 1e-6    # a straight line: never done, cut at 20 times the run
-    with pytest.raises(ValueError, match="trace, gap"):
-        steps_within([])
+    for bad in ([], [[1.0, 2.0]], 3.0, None, ["1", "2"], [1j, 2j], np.ma.array([1.0, 2.0], mask=[0, 1]), {1.0}):
+        for rule in (steps_within, decay_steps):
+            with pytest.raises(ValueError, match="^trace:"):
+                rule(bad)
+    for bad in ([1.0, np.nan], [np.nan, 1.0], [0.0, np.inf]):
+        with pytest.raises(ValueError, match="^trace:"):
+            steps_within(bad)
+        assert np.isnan(decay_steps(bad * 3))
+    assert steps_within([-np.inf, 1.0, 1.2]) == 2
+    for bad in (-1.0, np.nan, "1", None, True, [1.0]):
+        with pytest.raises(ValueError, match="^gap:"):
+            steps_within([0.0, 1.0], bad)

@@ -198,10 +198,11 @@ def test_rules():
 @pytest.mark.parametrize("field, value", [
     ("beta1_mu", np.ones((2, 2))), ("beta1_S", np.ones((2, 2, 2))), ("beta0_mu", np.ones((2, 2))), ("beta0_S", np.ones((1, 2, 2))),
     ("M", np.ones((2, 6))), ("V", np.ones((3, 3))), ("a", np.array([1.0, 0.0])), ("b", -np.ones((2, 2))), ("b", np.ones(2)),
-    ("a", np.array([np.inf, 1.0])), ("V", np.full((2, 3, 3), np.nan)), ("beta1_mu", np.ones((0, 3))), ("M", "text")], ids=str)
+    ("a", np.array([np.inf, 1.0])), ("V", np.full((2, 3, 3), np.nan)), ("beta1_mu", np.ones((0, 3))), ("M", "text"), ("a", ["2", "3"]), ("b", np.ones((2, 2), complex)),
+    ("a", np.ma.array([1.0, 2.0], mask=[0, 1])), ("V", {1.0}), ("a", None), ("M", [[[1.0], [1.0, 2.0]]])], ids=str)
 def test_bad_parameters_are_named(field, value):
     p = changed(posterior(2, 2, 3), **{field: value})
-    with pytest.raises(ValueError, match="could not convert" if field == "M" and isinstance(value, str) else field):
+    with pytest.raises(ValueError, match=rf"^(M, )?{field}(, beta1_mu)?: expected"):
         predict_proba(p, X4)
     p = posterior(2, 2, 3)
     delattr(p, field)
@@ -212,10 +213,19 @@ def test_bad_parameters_are_named(field, value):
 @pytest.mark.parametrize("options, name", [
     (dict(method="exact"), "method"), (dict(method="quadrature", n_nodes=0), "n_nodes"), (dict(method="auto", n_nodes=5), "n_nodes"),
     (dict(method="gauss-hermite", n_nodes=2.5), "n_nodes"), (dict(method="quadrature", n_nodes=1000), "n_nodes"),
+    (dict(method="plug-in", n_nodes=5), "n_nodes"), (dict(method="gauss-hermite", n_nodes=301), "n_nodes"), (dict(method="exact", n_nodes=5), "method"),
     (dict(method="monte-carlo", n_draws=-1), "n_draws"), (dict(method="sobol", n_nodes=-4), "n_nodes")], ids=str)
 def test_bad_options_are_named(options, name):
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(ValueError, match=f"^{name}"):
         predict_proba(posterior(2, 2, 3), X4, **options)
+
+
+def test_the_largest_rules_are_finite():
+    p = posterior(2, 1, 3)
+    for method, n_nodes in (("gauss-hermite", 300), ("quadrature", 1025)):
+        assert_allclose(predict_proba(p, X4, method=method, n_nodes=n_nodes), predict_proba(p, X4), atol=1e-4)
+        with pytest.raises(ValueError, match="^n_nodes"):
+            predict_proba(p, X4, method=method, n_nodes=2049)
 
 
 def test_quadrature_without_a_number_of_nodes_needs_few_dimensions():
