@@ -143,10 +143,14 @@ def _check_definite(is_so):
 
 
 def _inverse_two(P):
-    """spd_inverse_stacked for m = 2.  [eq-inverse-two]"""
-    det = P[0, 0] * P[1, 1]
-    det -= P[1, 0] * P[1, 0]
-    _check_definite(P[0, 0].min(initial=1.0) > 0 and det.min(initial=1.0) > 0)
+    """spd_inverse_stacked for m = 2; None if a determinant is out of range or not
+    positive.  [eq-inverse-two]"""
+    with onp.errstate(over="ignore", invalid="ignore"):
+        det = P[0, 0] * P[1, 1]
+        det -= P[1, 0] * P[1, 0]
+    in_range = det.min(initial=1.0) > 1e-300 and det.max(initial=1.0) < 1e300
+    if not (in_range and P[0, 0].min(initial=1.0) > 0):
+        return None
     inverse, r = onp.empty_like(P), 1 / det
     onp.multiply(P[1, 1], r, out=inverse[0, 0, ...])
     onp.multiply(P[0, 0], r, out=inverse[1, 1, ...])
@@ -189,14 +193,14 @@ def spd_inverse_stacked(P, overwrite=False):
     P (m, m, ...) symmetric, side by side in the trailing axes, lower triangle read
     -> inverse (m, m, ...), log |P| (...), float64.  Loops over m only.
     overwrite=True may work in the memory of P, a float64 array.
-    ValueError if one of the matrices is not positive definite.
+    ValueError if one of the matrices is not positive definite or not finite.
     """
     A = P if overwrite else onp.array(P, dtype=float)
     if A.shape[0] == 1:
-        _check_definite(A.min(initial=1.0) > 0)
+        _check_definite(A.min(initial=1.0) > 0 and A.max(initial=1.0) < onp.inf)
         return 1 / A, onp.log(A[0, 0])
-    if A.shape[0] == 2:
-        return _inverse_two(A)
+    if A.shape[0] == 2 and (two := _inverse_two(A)):
+        return two
     with onp.errstate(all="ignore"):                     # reported two lines on
         minus_r = _ldl_in_place(A)
         _check_definite(minus_r.max(initial=-1.0) < 0)

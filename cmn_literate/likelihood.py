@@ -18,6 +18,7 @@ __all__ = ["Shapes", "theta_shapes", "split_fields", "join_fields", "pack", "unp
 
 # book/roads/likelihood.ipynb, cell likelihood-02
 from math import prod
+from numbers import Integral
 from typing import NamedTuple
 
 import autograd.numpy as np
@@ -247,9 +248,10 @@ def latent_nodes(shapes, n_nodes=None, rng=None):
         rule = smoothstep_rule(check_count(n, "n_nodes", 3))
         return Nodes(*grid_rule([rule] * r))
     n = check_count(64 if n_nodes is None else n_nodes, "n_nodes")
-    if rng is None or n & (n - 1):
-        raise ValueError("n_nodes, rng: expected a power of 2 and a seed, since "
-                         f"the integral has {r} dimensions, got {n} and {rng}")
+    seed = isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0
+    if n & (n - 1) or not (seed or isinstance(rng, onp.random.Generator)):
+        raise ValueError("n_nodes, rng: expected a power of 2 and a seed >= 0 or "
+                         f"a Generator for {r} dimensions, got {n} and {rng!r}")
     from scipy.stats import qmc                  # here: it is slow to import
     sobol = qmc.Sobol(r, rng=onp.random.default_rng(rng))
     cube = sobol.random_base2(n.bit_length() - 1) + 0.5**31       # never 0
@@ -257,14 +259,14 @@ def latent_nodes(shapes, n_nodes=None, rng=None):
 
 
 # book/roads/likelihood.ipynb, cell likelihood-40
-def check_data(X, y, shapes, nodes):
+def check_data(X, y, shapes, nodes, labels=True):
     """Inputs, labels and nodes that fit the sizes of a network.  [eq-lik]
 
-    -> X (N,d) float, y (N,) int64 (None stays None), z (Q,r), w (Q,)
+    -> X (N,d) float, y (N,) int64 (None if labels=False), z (Q,r), w (Q,)
     """
     K, h, L, d = shapes
     X = check_X(X, n_features=d)
-    y = None if y is None else check_y(y, len(X), L)
+    y = check_y(y, len(X), L) if labels else None
     z, w = (onp.asarray(part, dtype=float) for part in nodes)
     r = min(h, L - 1)
     if z.ndim != 2 or z.shape[1] != r or w.shape != z.shape[:1] or not w.size:
@@ -326,7 +328,7 @@ def stick_integrals(minus_means, minus_spreads, weights, work=None):
     """
     (S, K, n), Q = minus_means.shape, minus_spreads.shape[2]
     top = [max(part.max(initial=0.0), 0) for part in (minus_means, minus_spreads)]
-    if S * sum(top) > 600:                            # a product could underflow
+    if S * (sum(top) + 0.7) > 600:                    # a product could underflow
         return extreme_integrals(minus_means, minus_spreads, weights)
     if work is None or work.shape[1] < max(BLOCK, S * n):
         work = onp.empty((2, max(BLOCK, S * n)))
@@ -353,10 +355,10 @@ def extreme_integrals(minus_means, minus_spreads, weights):
     log_f, slopes = onp.empty((K, n)), onp.empty((S, K, R, n))
     for k in range(K):
         T = minus_means[:, k, None] + minus_spreads[:, k, :, None]        # -t
-        lost = onp.maximum(T, 0).sum(0)
-        shift, e = lost.min(0), onp.exp(-onp.abs(T))
-        stop = 1 / (1 + e)
-        product = stop.prod(0) * onp.exp(shift - lost)
+        e = onp.exp(-onp.abs(T))
+        lost = (onp.maximum(T, 0) + onp.log1p(e)).sum(0)
+        shift, stop = lost.min(0), 1 / (1 + e)
+        product = onp.exp(shift - lost)
         f = weights[0] @ product
         slopes[:, k] = weights @ (onp.where(T > 0, 1.0, e) * stop * product) / f
         log_f[k] = onp.log(f) - shift
@@ -504,14 +506,14 @@ def class_log_probs(theta, X, nodes):
     theta Theta, X (n,d), nodes Nodes -> (n,L); plain numpy, in blocks of rows
     """
     theta = Theta(*(onp.asarray(part, dtype=float) for part in theta))
-    X, _, z, w = check_data(X, None, theta_shapes(theta), nodes)
+    X, _, z, w = check_data(X, None, theta_shapes(theta), nodes, labels=False)
     Xt, W, spreads = pad(X).T, mean_maps(theta), spread_maps(theta) @ z.T
     (J, K, Q), log_gate = spreads.shape, gate_terms(theta.beta0 @ Xt)[0]
     out, work = onp.empty((J + 1, len(X))), onp.empty((2, max(BLOCK, J * ROWS)))
     for start in range(0, len(X), ROWS):
         rows = slice(start, min(start + ROWS, len(X)))
         psi, gate, n = W @ Xt[:, rows], log_gate[:, rows], rows.stop - start
-        if J * (onp.abs(psi).max() + onp.abs(spreads).max()) < 600:
+        if J * (onp.abs(psi).max() + onp.abs(spreads).max() + 0.7) < 600:
             p, gate = onp.zeros((J + 1, n)), onp.exp(gate)
             e_means, e_spreads = onp.exp(-psi), onp.exp(-spreads)
             for k, q in chunks(J, K, Q, n):

@@ -23,7 +23,7 @@ from scipy.special import erfcx
 
 from cmn_literate.expfam import gaussian_kl, second_moment, spd_inverse
 from cmn_literate.polya_gamma import pg_kl, pg_mean
-from cmn_literate.simulate import check_count, check_X, check_y, pad
+from cmn_literate.simulate import check_count, check_X, check_y, pad, plain_array
 from cmn_literate.stick_breaking import stick_counts
 
 
@@ -102,7 +102,7 @@ class MultinomialFit(NamedTuple):
     mu (J,D), S (J,D,D)  q(beta_l) = N(mu_l, S_l); the intercept, if any, is last
     xi (N,J)             q(omega_nl) = PG(b_nl, xi_nl)
     elbo (n_sweeps,)     bound after each sweep, nats
-    n_sweeps, converged  sweeps done; whether the last gained less than asked for
+    n_sweeps, converged  sweeps done; whether the last gained at most tol a row
     intercept            whether a 1 was appended to the inputs
     """
     mu: onp.ndarray
@@ -114,7 +114,9 @@ class MultinomialFit(NamedTuple):
     intercept: bool
 
 
-def _check_options(y, n_classes, prior_scale, tol):
+def _check_options(y, n_classes, prior_scale, intercept, tol):
+    if not isinstance(intercept, (bool, onp.bool_)):
+        raise ValueError(f"intercept: expected True or False, got {intercept!r}")
     if n_classes is None and (len(y) == 0 or y.max() == 0):
         raise ValueError(f"y: expected at least two classes, got {len(y)} labels "
                          "that are all 0; pass n_classes")
@@ -143,7 +145,7 @@ def fit_multinomial(X, y, n_classes=None, prior_scale=5.0, intercept=True,
     if n_classes is not None:
         n_classes = check_count(n_classes, "n_classes", least=2)
     y = check_y(y, len(X), n_classes)
-    _check_options(y, n_classes, prior_scale, tol)
+    _check_options(y, n_classes, prior_scale, intercept, tol)
     max_sweeps = check_count(max_sweeps, "max_sweeps")
     Xt = pad(X) if intercept else X
     b, kappa = stick_counts(onp.eye(n_classes or y.max() + 1)[y])
@@ -212,15 +214,24 @@ def _log_tail_series(m, v, digits):
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-63
+def _numbers(values, name):
+    """values as a float array; a ValueError that names them unless they are real
+    numbers, none masked.  [eq-sigmoid-normal]"""
+    array = plain_array(values, name)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name}: expected real numbers, got {array.dtype}")
+    return array.astype(float, copy=False)
+
+
 def _log_sigmoid_normal_both(m, v, digits):
     """ln E sigma(psi) and ln E sigma(-psi), psi ~ N(m, v).  [eq-sigmoid-normal]"""
-    m, v = onp.asarray(m, dtype=float), onp.asarray(v, dtype=float)
-    m, v = onp.broadcast_arrays(m, v)
+    m, v = onp.broadcast_arrays(_numbers(m, "m"), _numbers(v, "v"))
     if not onp.all((v >= 0) & onp.isfinite(v) & onp.isfinite(m)):
         raise ValueError("v: expected finite variances >= 0 (and m finite), got "
                          f"v from {onp.min(v)} to {onp.max(v)}, m from "
                          f"{onp.min(m)} to {onp.max(m)}")
-    if not 1 <= digits <= 15:
+    number = isinstance(digits, Real) and not isinstance(digits, bool)
+    if not number or not 1 <= digits <= 15:
         raise ValueError(f"digits: expected a number from 1 to 15, got {digits!r}")
     order = onp.argsort(v, axis=None)
     v_sorted, m_sorted = v.ravel()[order], -onp.abs(m.ravel()[order])
@@ -241,8 +252,8 @@ def log_sigmoid_normal(m, v, digits=12):
     """ln E sigma(psi), psi ~ N(m, v).  [eq-sigmoid-normal]
 
     m, v (...) broadcast, v >= 0 variances -> (...) nats, at most 0
-    Relative error of the mean: below 10^-digits plus rounding (|log| x 2e-16);
-    fewer digits are faster. Plain numpy, not differentiable.
+    Relative error of the mean: below 10^-digits, plus (1 + |log|) x 1e-15 by
+    rounding; fewer digits are faster. Plain numpy, not differentiable.
     """
     return _log_sigmoid_normal_both(m, v, digits)[0]
 
@@ -275,6 +286,9 @@ def predict_multinomial(fit, X, digits=12):
     fit from fit_multinomial, X (n, d) -> (n, L), rows add up to 1
     ValueError on the wrong number of columns.
     """
+    if not isinstance(fit, MultinomialFit):
+        raise ValueError("fit: expected what fit_multinomial returns, got "
+                         f"{type(fit).__name__}")
     X = check_X(X, n_features=fit.mu.shape[1] - fit.intercept)
     Xt = pad(X) if fit.intercept else X
     variance = onp.sum(onp.tensordot(Xt, fit.S, axes=(1, 1)) * Xt[:, None, :], -1)

@@ -62,7 +62,7 @@ def test_ill_conditioned_matrices(inverse_of, m, condition):
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 8, 16])
-@pytest.mark.parametrize("scale", [1e-140, 1e-40, 1e40, 1e140])
+@pytest.mark.parametrize("scale", [1e-200, 1e-140, 1e-40, 1e40, 1e140, 1e200])
 def test_scale_of_the_matrices_does_not_matter(m, scale):
     P = random_spd(np.random.default_rng(m), 6, m)
     for inverse_of, layout in ((spd_inverse, lambda v: v), (spd_inverse_stacked, side_by_side)):
@@ -88,7 +88,7 @@ def test_strided_input_is_fine():
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 9])
-@pytest.mark.parametrize("poison", [0.0, -1.0, np.nan, -np.inf], ids=str)
+@pytest.mark.parametrize("poison", [0.0, -1.0, np.nan, np.inf, -np.inf], ids=str)
 @pytest.mark.parametrize("where", ["first", "last"])
 def test_one_bad_matrix_is_found(m, poison, where):
     P = np.tile(np.eye(m), (50, 1, 1))

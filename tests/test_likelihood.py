@@ -218,6 +218,19 @@ def test_leading_axes_and_single_expert():
     assert unpack(phi, shapes).beta0.shape == (2, 3, 0, 3) and theta_shapes(stacked) == shapes
 
 
+@pytest.mark.parametrize("n_classes", [900, 1300])
+@pytest.mark.parametrize("logit", [0.0, 0.6])
+def test_hundreds_of_classes_do_not_underflow(n_classes, logit):
+    shapes = Shapes(1, 1, n_classes, 1)
+    theta = Theta(np.tile([0.0, logit], (n_classes - 1, 1)), np.zeros((0, 2)), np.zeros((1, 1, 2)), np.ones((1, 1)))
+    X, y, nodes = np.zeros((1, 1)), [n_classes - 1], latent_nodes(shapes)
+    expected = -(n_classes - 1) * math.log1p(math.exp(logit))        # the last class walks past every stick
+    value, slope = likelihood_value_and_grad(pack(theta), X, y, shapes, nodes)
+    assert_allclose(value, expected, rtol=1e-12)
+    assert_allclose(slope[:2 * (n_classes - 1)].reshape(-1, 2)[:, 1], -1 / (1 + math.exp(-logit)), rtol=1e-10)
+    assert_allclose(class_log_probs(theta, X, nodes)[0, -1], expected, rtol=1e-12)
+
+
 # ---- edges
 
 @pytest.mark.parametrize("size", [(2, 1, 2, 1), (2, 4, 3, 2), (3, 3, 4, 1)], ids=str)
@@ -274,6 +287,8 @@ def test_bad_input_is_named():
             ("X: expected 2 columns", lambda: log_likelihood(theta, X[:, :1], y, nodes)),
             ("y: expected labels", lambda: log_likelihood(theta, X, np.full(40, 4), nodes)),
             ("y: expected one label", lambda: likelihood_value_and_grad(phi, X, y[:3], shapes, nodes)),
+            ("y: expected one label", lambda: log_likelihood(theta, X, None, nodes)),
+            ("y: expected one label", lambda: likelihood_value_and_grad(phi, X, None, shapes, nodes)),
             ("nodes: expected", lambda: class_log_probs(theta, X, latent_nodes(Shapes(2, 1, 2, 2)))),
             ("nodes: expected", lambda: class_log_probs(theta, X, Nodes(nodes.z, nodes.w[:3]))),
             ("parameter vector: expected", lambda: unpack(phi[1:], shapes)),
@@ -282,6 +297,9 @@ def test_bad_input_is_named():
             ("q: expected", lambda: explicit_value_and_grad(phi, X, y, shapes, priors)),
             ("seed", lambda: latent_nodes(shapes)),
             ("power of 2", lambda: latent_nodes(shapes, 50, 0)),
+            ("seed", lambda: latent_nodes(shapes, rng=1j)),
+            ("seed", lambda: latent_nodes(shapes, rng=True)),
+            ("seed", lambda: latent_nodes(shapes, rng=-1)),
             ("n_nodes: expected", lambda: latent_nodes(Shapes(2, 1, 2, 2), 0)),
             ("n_nodes: expected", lambda: latent_nodes(Shapes(2, 1, 2, 2), 10.5)),
             ("X: expected finite", lambda: class_log_probs(theta, X * np.nan, nodes))):

@@ -234,6 +234,18 @@ X0, Y0 = np.zeros((3, 2)), [0, 1, 0]
     (lambda: sigmoid_normal(np.inf, 1.0), "v: .*m"),
     (lambda: log_sigmoid_normal(0.0, 1.0, digits=0), "digits: "),
     (lambda: log_sigmoid_normal(0.0, 1.0, digits=17), "digits: "),
+    (lambda: log_sigmoid_normal(0.0, 1.0, digits=None), "digits: "),
+    (lambda: log_sigmoid_normal(0.0, 1.0, digits="12"), "digits: "),
+    (lambda: log_sigmoid_normal(0.0, 1.0, digits=True), "digits: "),
+    (lambda: sigmoid_normal(["1", "2"], 1.0), "m: .*text"),
+    (lambda: sigmoid_normal([[1.0, 2.0], [3.0]], 1.0), "m: .*one length"),
+    (lambda: sigmoid_normal(None, 1.0), "m: .*real"),
+    (lambda: sigmoid_normal(0.0, np.array([1j, 2.0])), "v: .*real"),
+    (lambda: stick_log_means(np.zeros(2), np.ma.masked_array([1.0, 2.0], [0, 1])), "v: .*masked"),
+    (lambda: stick_log_means(np.zeros(1), np.array(["2020-01-01"], "M8[D]")), "v: .*dates"),
+    (lambda: fit_multinomial(X0, Y0, intercept="no"), "intercept: "),
+    (lambda: fit_multinomial(X0, Y0, intercept=None), "intercept: "),
+    (lambda: predict_multinomial(None, X0), "fit: "),
 ])
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
