@@ -24,17 +24,14 @@ from scipy.stats import rankdata
 from cmn_literate.likelihood import (
     class_log_probs, latent_nodes, pack, theta_shapes)
 from cmn_literate.simulate import (
-    Theta, check_X, check_count, check_y, plain_array)
+    Theta, check_X, check_count, check_y, real_array)
 
 
 # book/roads/diagnostics.ipynb, cell diagnostics-05
 def check_draws(draws, name="draws", least=4):
     """Draws as a float64 array (chains, draws, ...), at least 4 per chain.
     [eq-diag-mean]   ValueError, naming the argument, otherwise"""
-    draws = plain_array(draws, name)
-    if draws.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: expected real numbers, got type {draws.dtype}")
-    draws = draws.astype(float, copy=False)
+    draws = real_array(draws, name)
     if draws.ndim < 2 or draws.shape[0] < 1 or draws.shape[1] < least:
         raise ValueError(f"{name}: expected an array (chains, draws >= {least}, "
                          f"...), got shape {draws.shape}")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmn_literate.optimizers import _check_rng, _is_real
-from cmn_literate.simulate import check_count, plain_array
+from cmn_literate.simulate import check_count, real_array
 
 
 # book/roads/hmc.ipynb, cell hmc-05
@@ -111,18 +111,10 @@ class HMCDraws(NamedTuple):
 
 
 # book/roads/hmc.ipynb, cell hmc-29
-def _floats(values, name):
-    """values as a new float64 array; ValueError unless they are real numbers."""
-    array = plain_array(values, name)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: expected real numbers, got {array.dtype}")
-    return array.astype(float)
-
-
 def check_start(value_and_grad, q, step, inv_mass):
     """The first HMCState of a chain; ValueError for numbers that make no sense.
     [eq-hmc-energy]   q (...,P), inv_mass array () or (P,)"""
-    q = _floats(q, "q")
+    q = real_array(q, "q").copy()
     if q.ndim < 1 or not np.isfinite(q).all():
         raise ValueError(f"q: expected finite numbers (..., P), got {q}")
     if not (_is_real(step) and 0 < step < np.inf):
@@ -164,7 +156,7 @@ def hmc(value_and_grad, q, n_draws, step, n_leapfrog, inv_mass=1.0, rng=None,
     if not (_is_real(jitter) and 0 <= jitter < 1):
         raise ValueError(f"jitter: expected a number in [0, 1), got {jitter!r}")
     rng, kept = np.random.default_rng() if rng is None else _check_rng(rng), []
-    inv_mass = _floats(inv_mass, "inv_mass")
+    inv_mass = real_array(inv_mass, "inv_mass")
     state = check_start(value_and_grad, q, step, inv_mass)
     try:
         for i in range(n_warmup + n_draws):

@@ -22,30 +22,17 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from cmn_literate.simulate import check_count, check_y, plain_array
+from cmn_literate.simulate import check_count, check_y, real_array
 
 
 # book/practice/metrics.ipynb, cell metrics-05
-def _numbers(values, name):
-    """values as a float array; a ValueError that names them unless they are real
-    numbers, none masked.  [eq-simplex]"""
-    array = plain_array(values, name)
-    try:
-        if array.dtype.kind not in "biufO":
-            raise TypeError(array.dtype)
-        return array.astype(float, copy=False)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name}: expected numbers, got {type(values).__name__} "
-                         f"({error})") from None
-
-
 def check_proba(y, proba, log=False):
     """y (n,) int64 and p (n, L) after checking that they fit.  [eq-simplex]
 
     proba: (n, L) rows on the simplex to 1e-6, or (n,) numbers P(y = 1); with
     log=True logarithms, (n, L) only.  ValueError naming y or proba otherwise.
     """
-    p = _numbers(proba, "proba")
+    p = real_array(proba, "proba")
     if p.ndim == 1 and not log:
         p = np.stack([1 - p, p], axis=1)
     if p.ndim != 2 or p.shape[0] < 1 or p.shape[1] < 2:
@@ -233,7 +220,7 @@ def ece_if_calibrated(proba, rng, n_draws=200, **options):
 # book/practice/metrics.ipynb, cell metrics-45
 def _check_log_lik(log_lik):
     """Draws by rows (S, N), from (S, N) or (chains, draws, N).  [eq-loo]"""
-    values = _numbers(log_lik, "log_lik")
+    values = real_array(log_lik, "log_lik")
     if values.ndim not in (2, 3) or not values.size:
         raise ValueError("log_lik: expected an array (draws, rows) or (chains, draws, "
                          f"rows), got shape {values.shape}")
@@ -365,7 +352,7 @@ def psis_loo(log_lik):
 # book/practice/metrics.ipynb, cell metrics-57
 def _check_trace(trace):
     """An objective by steps, (T,), T >= 1.  [eq-steps-within]"""
-    trace = _numbers(trace, "trace")
+    trace = real_array(trace, "trace")
     if trace.ndim != 1 or not len(trace):
         raise ValueError(f"trace: expected (T,), T >= 1, got shape {trace.shape}")
     return trace

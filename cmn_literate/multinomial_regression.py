@@ -23,7 +23,7 @@ from scipy.special import erfcx
 
 from cmn_literate.expfam import gaussian_kl, second_moment, spd_inverse
 from cmn_literate.polya_gamma import pg_kl, pg_mean
-from cmn_literate.simulate import check_count, check_X, check_y, pad, plain_array
+from cmn_literate.simulate import check_count, check_X, check_y, pad, real_array
 from cmn_literate.stick_breaking import stick_counts
 
 
@@ -214,18 +214,9 @@ def _log_tail_series(m, v, digits):
 
 
 # book/ingredients/mean_field.ipynb, cell mean_field-63
-def _numbers(values, name):
-    """values as a float array; a ValueError that names them unless they are real
-    numbers, none masked.  [eq-sigmoid-normal]"""
-    array = plain_array(values, name)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: expected real numbers, got {array.dtype}")
-    return array.astype(float, copy=False)
-
-
 def _log_sigmoid_normal_both(m, v, digits):
     """ln E sigma(psi) and ln E sigma(-psi), psi ~ N(m, v).  [eq-sigmoid-normal]"""
-    m, v = onp.broadcast_arrays(_numbers(m, "m"), _numbers(v, "v"))
+    m, v = onp.broadcast_arrays(real_array(m, "m"), real_array(v, "v"))
     if not onp.all((v >= 0) & onp.isfinite(v) & onp.isfinite(m)):
         raise ValueError("v: expected finite variances >= 0 (and m finite), got "
                          f"v from {onp.min(v)} to {onp.max(v)}, m from "

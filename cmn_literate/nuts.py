@@ -30,13 +30,14 @@ import numpy as np
 from cmn_literate.cavi import _check_problem, fit
 from cmn_literate.datasets import read_arrays, write_arrays
 from cmn_literate.diagnostics import PosteriorDraws
-from cmn_literate.hmc import _floats, draw_momentum, hamiltonian, leapfrog
+from cmn_literate.hmc import draw_momentum, hamiltonian, leapfrog
 from cmn_literate.likelihood import (
     Shapes, explicit_value_and_grad, from_white, latent_nodes,
     marginal_value_and_grad, pack, to_white, unpack)
 from cmn_literate.optimizers import _check_checkpoint, _check_rng, _is_real
 from cmn_literate.predict import sample_parameters
-from cmn_literate.simulate import Priors, Theta, check_count, sample_theta
+from cmn_literate.simulate import (Priors, Theta, check_count, real_array,
+                                   sample_theta)
 
 
 # book/roads/nuts.ipynb, cell nuts-08
@@ -480,7 +481,7 @@ def _load(path, plan, starts):
 def _check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass,
                 checkpoint, checkpoint_every):
     """Arguments of nuts that are not counts, checked.   -> q0, inv_mass"""
-    q0 = _floats(q0, "q0")
+    q0 = real_array(q0, "q0").copy()
     if q0.ndim != 2 or not q0.size or not np.isfinite(q0).all():
         raise ValueError("q0: expected finite numbers (chains, P), got shape "
                          f"{q0.shape}")
@@ -490,7 +491,7 @@ def _check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass,
     if step is not None and not (_is_real(step) and 0 < step < np.inf):
         raise ValueError(f"step: expected a positive number, got {step!r}")
     if inv_mass is not None:
-        inv_mass = _floats(inv_mass, "inv_mass")
+        inv_mass = real_array(inv_mass, "inv_mass")
         if inv_mass.shape not in ((), q0.shape[1:]):
             raise ValueError("inv_mass: expected a number or shape "
                              f"{q0.shape[1:]}, got {inv_mass.shape}")

@@ -23,7 +23,7 @@ from scipy.special import logsumexp, ndtr, ndtri, stdtrit
 
 from cmn_literate.experts import row_quadratic
 from cmn_literate.multinomial_regression import stick_log_means
-from cmn_literate.simulate import Theta, check_X, check_count, pad, plain_array
+from cmn_literate.simulate import Theta, check_X, check_count, pad, real_array
 from cmn_literate.stick_breaking import stick_log_probs
 
 
@@ -44,10 +44,7 @@ def check_parameters(parameters):
                          f"a {type(parameters).__name__} has no {missing[0]}")
     p = SimpleNamespace()
     for name in names:
-        value = plain_array(getattr(parameters, name), name)
-        if value.dtype.kind not in "biuf":
-            raise ValueError(f"{name}: expected real numbers, got {value.dtype}")
-        setattr(p, name, value.astype(float, copy=False))
+        setattr(p, name, real_array(getattr(parameters, name), name))
     if p.M.ndim != 3 or p.beta1_mu.ndim != 2 or not p.beta1_mu.size:
         raise ValueError("M, beta1_mu: expected 3 and 2 axes and a stick, "
                          f"got shapes {p.M.shape} and {p.beta1_mu.shape}")

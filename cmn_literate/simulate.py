@@ -5,8 +5,8 @@ A conditional mixture network is a piecewise linear function with noise, and a r
 reads a class off its value. Sample it, see it.
 """
 
-__all__ = ["pad", "plain_array", "check_X", "check_y", "check_count", "Priors", "Theta",
-           "sample_theta", "sample_sticks", "Sample", "sample_data"]
+__all__ = ["pad", "plain_array", "real_array", "check_X", "check_y", "check_count", "Priors",
+           "Theta", "sample_theta", "sample_sticks", "Sample", "sample_data"]
 
 
 # book/ingredients/simulate.ipynb, cell simulate-04
@@ -54,24 +54,33 @@ def plain_array(values, name, labels=False):
     return array
 
 
+def real_array(values, name):
+    """values as a float64 array of any shape, not copied if it is one.  [eq-data]
+
+    ValueError, naming the argument, unless all are real numbers that a float64 can
+    hold (or nan, or infinite), and for what plain_array refuses.
+    """
+    array = plain_array(values, name)
+    try:
+        if values is None or array.dtype.kind not in "biufO":
+            raise TypeError(f"type {array.dtype}")
+        return array.astype(float, copy=False)
+    except OverflowError as error:
+        raise ValueError(f"{name}: expected numbers that a float64 can hold, got "
+                         f"a larger one ({error})") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: expected real numbers, got others "
+                         f"({error})") from None
+
+
 # book/ingredients/simulate.ipynb, cell simulate-09
 def check_X(X, name="X", n_features=None):
     """Inputs as a float64 array of shape (N, d), d >= 1.  [eq-data]
 
     ValueError, naming the argument, unless X is two-dimensional, real and finite
-    (and has n_features columns), and for what plain_array refuses.
+    (and has n_features columns), and for what real_array refuses.
     """
-    values = plain_array(X, name)
-    try:
-        if values.dtype.kind not in "biufO":
-            raise TypeError(values.dtype)
-        values = values.astype(float, copy=False)
-    except OverflowError as error:
-        raise ValueError(f"{name}: expected numbers that a float64 can hold, got "
-                         f"a larger one ({error})") from None
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: expected real numbers, got a column that is "
-                         f"not numeric ({error})") from None
+    values = real_array(X, name)
     if values.ndim != 2 or values.shape[1] < 1:
         raise ValueError(f"{name}: expected an array (rows, columns >= 1), got "
                          f"shape {values.shape}")

@@ -171,6 +171,12 @@ def test_estimates_come_from_the_nearest_stored_cells():
     assert report.estimate(CELL, stored) == pytest.approx(10.0)                  # the scores cost time too
 
 
+def test_estimates_allow_for_shorter_runs_at_larger_sizes():
+    small, large = Cell("rice", 640, "mle-exact", 0), Cell("rice", 1280, "mle-exact", 0)
+    ratio = options_of(large)["n_steps"] / options_of(small)["n_steps"]
+    assert ratio < 1 and report.estimate(large, {small: record(small, 60.0)}) == pytest.approx(60.0 * 2 * ratio)
+
+
 def test_summaries_are_means_over_seeds():
     stored = {CELL._replace(seed=s): record(CELL._replace(seed=s), lpd=v) for s, v in enumerate((-1.0, -2.0, float("nan")))}
     mean, sd, seeds = report.summaries(stored, "lpd")["iris", 50, "cavi"]

@@ -52,17 +52,22 @@ def whole_cost(record):
     return record["cpu_seconds"] + record.get("scoring_cpu_seconds", 0.0)
 
 
+def _steps(cell):
+    """Steps of a fit, of all its chains, by the settings of its cell."""
+    options = options_of(cell)
+    return options.get("n_steps") or options.get("n_chains", 1) * (options.get("n_warmup", 0) + options.get("n_draws", 500))
+
+
 def estimate(cell, records):
-    """CPU seconds that a cell should take: the mean of the stored cells most like it, scaled by rows; else a guess."""
+    """CPU seconds that a cell should take: the mean of the stored cells most like it, scaled by rows and steps; else a guess."""
+    work = cell.n_train * _steps(cell)
     same = [((abs(np.log(other.n_train / cell.n_train)), "scoring_cpu_seconds" not in record),
-             whole_cost(record) * cell.n_train / other.n_train)
+             whole_cost(record) * work / (other.n_train * _steps(other)))
             for other, record in records.items() if (other.dataset, other.method) == (cell.dataset, cell.method)]
     if same:
         likest = min(unlike for unlike, _ in same)
         return float(np.mean([seconds for unlike, seconds in same if unlike == likest]))
-    options = options_of(cell)
-    steps = options.get("n_steps") or options.get("n_chains", 1) * (options.get("n_warmup", 0) + options.get("n_draws", 500))
-    return GUESS[cell.method] * steps * cell.n_train * 20
+    return GUESS[cell.method] * work * 20
 
 
 def progress_table(records):
