@@ -62,7 +62,8 @@ def signature(node):
 
 def described(node):
     """A signature and its docstring as a block that keeps the docstring's layout."""
-    return ["```text", signature(node), *textwrap.indent(ast.get_docstring(node) or "", "    ").splitlines(), "```", ""]
+    call = textwrap.wrap(signature(node), 80, subsequent_indent=" " * (len(node.name) + 1), break_long_words=False, break_on_hyphens=False)
+    return ["```text", *call, *textwrap.indent(ast.get_docstring(node) or "", "    ").splitlines(), "```", ""]
 
 
 def entry(node):
@@ -84,7 +85,8 @@ def api_page(chapters, root):
     for module, path in module_sources(chapters, root).items():
         if not (root / PACKAGE / f"{module}.py").exists():          # not tangled yet
             continue
-        tree = ast.parse((root / PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+        source = (root / PACKAGE / f"{module}.py").read_text(encoding="utf-8")
+        tree = ast.parse(source)
         defined = {n.name: n for n in tree.body if isinstance(n, DEFINITIONS)}
         defined |= {t.id: n for n in tree.body if isinstance(n, ast.Assign) for target in n.targets for t in ast.walk(target)
                     if isinstance(t, ast.Name)}
@@ -97,7 +99,7 @@ def api_page(chapters, root):
             elif isinstance(defined[name], DEFINITIONS):
                 out += entry(defined[name])
             else:
-                out += [f"### `{name}`", "", "```python", ast.unparse(defined[name]), "```", ""]
+                out += [f"### `{name}`", "", "```python", ast.get_source_segment(source, defined[name]), "```", ""]
     return "\n".join(out).rstrip() + "\n"
 
 
