@@ -327,9 +327,14 @@ def stick_integrals(minus_means, minus_spreads, weights, work=None):
     work (2, some): memory to work in, made here if missing or too small
     """
     (S, K, n), Q = minus_means.shape, minus_spreads.shape[2]
-    top = [max(part.max(initial=0.0), 0) for part in (minus_means, minus_spreads)]
-    if S * (sum(top) + 0.7) > 600:                    # a product could underflow
-        return extreme_integrals(minus_means, minus_spreads, weights)
+    top = sum(part.max(2, initial=0.0) for part in (minus_means, minus_spreads))
+    extreme = (top + 0.7).sum(0) > 600         # experts whose product could underflow
+    if extreme.any():
+        log_f, slopes = onp.empty((K, n)), onp.empty((S, K, len(weights), n))
+        for some, rule in ((extreme, extreme_integrals), (~extreme, stick_integrals)):
+            log_f[some], slopes[:, some] = rule(
+                minus_means[:, some], minus_spreads[:, some], weights)
+        return log_f, slopes
     if work is None or work.shape[1] < max(BLOCK, S * n):
         work = onp.empty((2, max(BLOCK, S * n)))
     e_means, e_spreads = onp.exp(minus_means), onp.exp(minus_spreads)
@@ -500,6 +505,26 @@ def likelihood_value_and_grad(phi, X, y, shapes, nodes):
 
 
 # book/roads/likelihood.ipynb, cell likelihood-60
+def _class_integrals(means, spreads, weights, work):
+    """sum_q w_q p(y = c | t_q) of every class and expert.  [eq-lik-expert]
+
+    t = means (J,K,n) + spreads (J,K,Q), weights (Q,), work as in stick_integrals
+    -> (J+1,K,n)
+    """
+    (J, K, n), Q = means.shape, spreads.shape[2]
+    f, e_means, e_spreads = onp.zeros((J + 1, K, n)), onp.exp(-means), onp.exp(-spreads)
+    for k, q in chunks(J, K, Q, n):
+        shape = (J, k.stop - k.start, q.stop - q.start, n)
+        E, stop = (part[:prod(shape)].reshape(shape) for part in work)
+        stick_sigmoids(e_means[:, k], e_spreads[:, k, q], E, stop)
+        for j in range(1, J):
+            stop[j] *= E[j - 1]
+            E[j] *= E[j - 1]                          # E: passed j and all before
+        f[:J, k] += weights[q] @ stop
+        f[J, k] += weights[q] @ E[J - 1]
+    return f
+
+
 def class_log_probs(theta, X, nodes):
     """ln p(y = c | x_n, Theta) of every class c, nats.  [eq-lik, eq-lik-nodes]
 
@@ -508,29 +533,23 @@ def class_log_probs(theta, X, nodes):
     theta = Theta(*(onp.asarray(part, dtype=float) for part in theta))
     X, _, z, w = check_data(X, None, theta_shapes(theta), nodes, labels=False)
     Xt, W, spreads = pad(X).T, mean_maps(theta), spread_maps(theta) @ z.T
-    (J, K, Q), log_gate = spreads.shape, gate_terms(theta.beta0 @ Xt)[0]
+    (J, K, _), log_gate = spreads.shape, gate_terms(theta.beta0 @ Xt)[0]
     out, work = onp.empty((J + 1, len(X))), onp.empty((2, max(BLOCK, J * ROWS)))
     for start in range(0, len(X), ROWS):
         rows = slice(start, min(start + ROWS, len(X)))
         psi, gate, n = W @ Xt[:, rows], log_gate[:, rows], rows.stop - start
-        if J * (onp.abs(psi).max() + onp.abs(spreads).max() + 0.7) < 600:
-            p, gate = onp.zeros((J + 1, n)), onp.exp(gate)
-            e_means, e_spreads = onp.exp(-psi), onp.exp(-spreads)
-            for k, q in chunks(J, K, Q, n):
-                shape = (J, k.stop - k.start, q.stop - q.start, n)
-                E, stop = (part[:prod(shape)].reshape(shape) for part in work)
-                stick_sigmoids(e_means[:, k], e_spreads[:, k, q], E, stop)
-                for j in range(1, J):
-                    stop[j] *= E[j - 1]
-                    E[j] *= E[j - 1]                  # E: passed j and all before
-                p[:J] += ((w[q] @ stop) * gate[k]).sum(1)
-                p[J] += ((w[q] @ E[J - 1]) * gate[k]).sum(0)
-            out[:, rows] = onp.log(p)
-        else:
-            for c, (_, S, flip) in enumerate(class_blocks(onp.arange(J + 1), J)):
-                log_f, _ = stick_integrals(
-                    flip * psi[:S], flip * spreads[:S], w[None])
-                out[c, rows] = logsumexp(gate + log_f, axis=0)
+        reach = onp.abs(psi).max(2) + onp.abs(spreads).max(2)
+        extreme = (reach + 0.7).sum(0) > 600
+        f = _class_integrals(psi[:, ~extreme], spreads[:, ~extreme], w, work)
+        if not extreme.any():
+            out[:, rows] = onp.log((f * onp.exp(gate)).sum(1))
+            continue
+        log_f = onp.empty((J + 1, K, n))
+        log_f[:, ~extreme] = onp.log(f)
+        for c, (_, S, flip) in enumerate(class_blocks(onp.arange(J + 1), J)):
+            log_f[c, extreme], _ = extreme_integrals(
+                flip * psi[:S, extreme], flip * spreads[:S, extreme], w[None])
+        out[:, rows] = logsumexp(gate + log_f, axis=1)
     return out.T
 
 

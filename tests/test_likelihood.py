@@ -231,6 +231,20 @@ def test_hundreds_of_classes_do_not_underflow(n_classes, logit):
     assert_allclose(class_log_probs(theta, X, nodes)[0, -1], expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("size", [(4, 2, 3, 2), (3, 1, 2, 2), (4, 4, 5, 3)])
+def test_experts_out_of_reach_stand_beside_moderate_ones(size):
+    """Logits of thousands in one expert, of hundreds in the next: the classes and the slopes are those of sums of logarithms."""
+    shapes, theta, X, y, nodes = case(size, N=40)
+    theta = theta._replace(A=theta.A * np.array([1.0, 3000.0, 150.0, 1.0])[:shapes.n_experts, None, None])
+    table = class_log_probs(theta, X, nodes)
+    dense = np.stack([log_likelihood(theta, X, np.full(len(X), c), nodes) for c in range(shapes.n_classes)], axis=1)
+    assert_allclose(table, dense, rtol=1e-10, atol=1e-12)
+    value, slope = likelihood_value_and_grad(pack(theta), X, y, shapes, nodes)
+    assert_allclose(value, dense[np.arange(len(X)), y].sum(), rtol=1e-12)
+    by_autograd = grad(lambda phi: log_likelihood(unpack(phi, shapes), X, y, nodes).sum())(pack(theta))
+    assert_allclose(slope, by_autograd, rtol=1e-7, atol=1e-7)
+
+
 # ---- edges
 
 @pytest.mark.parametrize("size", [(2, 1, 2, 1), (2, 4, 3, 2), (3, 3, 4, 1)], ids=str)
