@@ -131,6 +131,20 @@ def test_every_page_fits_a_phone(page, site):
     assert not wide
 
 
+def test_no_equation_is_cut_on_a_laptop(page, site):
+    """A display that is wider than its column hides its end, and often its number."""
+    page.set_viewport_size({"width": 1280, "height": 800})
+    cut, seen = [], 0
+    for path in PAGES:
+        page.goto(f"{site}/{path}")
+        page.evaluate("async () => { if (window.MathJax) await MathJax.startup.promise }")
+        found = page.locator("main mjx-container[display=true]").evaluate_all(
+            "all => all.map(e => [e.scrollWidth - e.clientWidth, e.parentElement.id || e.textContent.slice(0, 40)])")
+        seen += len(found)
+        cut += [f"{path}: {name}" for excess, name in found if excess > 4]
+    assert seen > 400 and not cut, "\n".join(cut)
+
+
 @pytest.mark.parametrize("width, scheme", [(320, "dark"), (390, "light"), (1200, "dark")])
 def test_conformance_report_is_one_page_for_any_screen(browser, tmp_path, width, scheme):
     """The report of an adapter that fails: nothing from outside, nothing wider than the screen, dark where the reader is."""
