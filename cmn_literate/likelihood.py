@@ -318,6 +318,15 @@ def chunks(S, K, Q, n):
 
 
 # book/roads/likelihood.ipynb, cell likelihood-47
+def _extreme(means, spreads):
+    """Experts (K,) whose product of sigmoids could underflow.  [eq-lik-sigmoids]
+
+    means (S,K,n) and spreads (S,K,Q), positive where t is towards 0
+    """
+    reach = means.max(2, initial=0.0) + spreads.max(2, initial=0.0)
+    return (reach + 0.7).sum(0) > 600
+
+
 def stick_integrals(minus_means, minus_spreads, weights, work=None):
     """ln f and its slopes in t.  [eq-lik-expert, eq-lik-slopes]
 
@@ -327,8 +336,7 @@ def stick_integrals(minus_means, minus_spreads, weights, work=None):
     work (2, some): memory to work in, made here if missing or too small
     """
     (S, K, n), Q = minus_means.shape, minus_spreads.shape[2]
-    top = sum(part.max(2, initial=0.0) for part in (minus_means, minus_spreads))
-    extreme = (top + 0.7).sum(0) > 600         # experts whose product could underflow
+    extreme = _extreme(minus_means, minus_spreads)
     if extreme.any():
         log_f, slopes = onp.empty((K, n)), onp.empty((S, K, len(weights), n))
         for some, rule in ((extreme, extreme_integrals), (~extreme, stick_integrals)):
@@ -538,8 +546,7 @@ def class_log_probs(theta, X, nodes):
     for start in range(0, len(X), ROWS):
         rows = slice(start, min(start + ROWS, len(X)))
         psi, gate, n = W @ Xt[:, rows], log_gate[:, rows], rows.stop - start
-        reach = onp.abs(psi).max(2) + onp.abs(spreads).max(2)
-        extreme = (reach + 0.7).sum(0) > 600
+        extreme = _extreme(onp.abs(psi), onp.abs(spreads))
         f = _class_integrals(psi[:, ~extreme], spreads[:, ~extreme], w, work)
         if not extreme.any():
             out[:, rows] = onp.log((f * onp.exp(gate)).sum(1))

@@ -245,6 +245,14 @@ def test_experts_out_of_reach_stand_beside_moderate_ones(size):
     assert_allclose(slope, by_autograd, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize("logit", [-2000.0, 2000.0])
+def test_a_lone_expert_far_to_one_side_keeps_both_classes(logit):
+    shapes = Shapes(1, 1, 2, 1)
+    theta = Theta(np.array([[1e-3, logit]]), np.zeros((0, 2)), np.zeros((1, 1, 2)), np.ones((1, 1)))
+    expected = -np.logaddexp(0, [-logit, logit])                     # x1 moves the logit by a thousandth
+    assert_allclose(class_log_probs(theta, np.zeros((3, 1)), latent_nodes(shapes)), [expected] * 3, rtol=1e-6, atol=1e-15)
+
+
 # ---- edges
 
 @pytest.mark.parametrize("size", [(2, 1, 2, 1), (2, 4, 3, 2), (3, 3, 4, 1)], ids=str)
