@@ -38,7 +38,7 @@ lint: $(READY)          ## ruff
 	$(PY) -m ruff check .
 
 unit: $(READY)          ## what a notebook cannot check about itself
-	$(PY) -m pytest -q -n 2 tests --ignore tests/test_browser.py
+	$(PY) -m pytest -q -n 2 tests --ignore tests/house/test_browser.py
 
 gate: $(READY)          ## run every notebook and compare each output with the stored one
 	$(PY) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope $(NOTEBOOKS)
@@ -49,13 +49,13 @@ html: $(READY)          ## render the stored notebooks; a warning is an error
 	$(dir $(PY))jupyter-book build . -W --keep-going -q
 
 browser: $(READY)       ## look at the built book in a real browser
-	$(PY) -m pytest -q tests/test_browser.py
+	$(PY) -m pytest -q tests/house/test_browser.py
 
 test-full: test         ## and all mutants, long runs, the wheel, the coverage of the package
-	$(PY) -m pytest -q -n 2 -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/test_browser.py
+	$(PY) -m pytest -q -n 2 -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py
 
 package: $(READY)       ## build the wheel, install it in an empty environment, fit
-	$(PY) -m pytest -q -m slow tests/test_wheel.py
+	$(PY) -m pytest -q -m slow tests/house/test_wheel.py
 
 notebooks: $(READY)     ## tangle and execute every chapter, then write the generated pages
 	$(PY) tools/tangle.py

@@ -16,7 +16,7 @@ import numpy as np
 from autograd import grad
 from sweep import PIECE, best_times, sweep_work
 
-from cmn_literate.likelihood import (
+from cmn_literate.roads.likelihood import (
     Shapes,
     class_log_probs,
     explicit_log_joint,
@@ -28,9 +28,9 @@ from cmn_literate.likelihood import (
     to_white,
     unpack,
 )
-from cmn_literate.mle import mle_objective, network_log_probs
-from cmn_literate.optimizers import maximize
-from cmn_literate.simulate import Priors, sample_theta
+from cmn_literate.roads.mle import mle_objective, network_log_probs
+from cmn_literate.roads.optimizers import maximize
+from cmn_literate.network.simulate import Priors, sample_theta
 
 N, D_IN, K = 400, 2, 10
 

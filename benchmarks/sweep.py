@@ -17,8 +17,8 @@ import tracemalloc
 
 import numpy as np
 
-from cmn_literate.cavi import block_sweep, fit, init_parameters, make_blocks
-from cmn_literate.simulate import Priors
+from cmn_literate.network.cavi import block_sweep, fit, init_parameters, make_blocks
+from cmn_literate.network.simulate import Priors
 
 SIZES = [(400, 2, 10, 5), (1600, 2, 10, 5), (25600, 2, 10, 5), (1600, 20, 10, 5), (1600, 100, 10, 5), (1600, 2, 80, 5),
          (1600, 2, 10, 17), (3840, 21, 20, 3), (128, 60, 20, 2)]

@@ -9,7 +9,7 @@ def __getattr__(name):
     if name != "CMNClassifier":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from cmn_literate.classifier import CMNClassifier
+        from cmn_literate.use.classifier import CMNClassifier
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "sklearn":
             raise

@@ -19,10 +19,12 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
+from tangle import PLAIN
 
 ROOT = Path(__file__).resolve().parents[1]
 TIMEOUT = 900                                          # seconds; running out of them is no verdict
@@ -30,7 +32,7 @@ NOT_A_FAULT = ("SyntaxError", "NameError", "ImportError", "ModuleNotFoundError",
 
 
 class Mutant(NamedTuple):
-    """One fault.  `old` occurs once in cmn_literate/<module>.py, however it is broken into lines; `tests`: who else may notice."""
+    """One fault.  `old` occurs once in the module, however it is broken into lines; `tests`: who else may notice."""
     id: str
     module: str
     old: str
@@ -45,14 +47,14 @@ class Outcome(NamedTuple):
     seconds: float
 
 
+@cache
 def chapters():
-    """{module: path of its notebook}."""
+    """{name of a module: path of its notebook}; the last part of the name is enough."""
     out = {}
     for path in sorted((ROOT / "book").rglob("*.ipynb")):
         if not any(part.startswith(".") for part in path.relative_to(ROOT).parts):
-            module = nbformat.read(path, as_version=4).metadata.get("tangle")
-            if module:
-                out[module] = path
+            if nbformat.read(path, as_version=4).metadata.get("tangle"):
+                out[path.stem] = path
     return out
 
 
@@ -66,8 +68,14 @@ def plant(mutant, text):
     return re.subn(pattern, lambda match: mutant.new, text)
 
 
+def module_file(mutant, root):
+    """The module that a mutant changes, of a checkout or of its copy."""
+    notebook = chapters().get(mutant.module, ROOT / "book" / mutant.module)             # a plain module has no chapter
+    return root / "cmn_literate" / notebook.relative_to(ROOT / "book").with_suffix(".py")
+
+
 def occurrences(mutant):
-    module = ROOT / "cmn_literate" / f"{mutant.module}.py"
+    module = module_file(mutant, ROOT)
     return plant(mutant, module.read_text())[1] if module.exists() else 0
 
 
@@ -129,14 +137,19 @@ def run_chapter(notebook, folder, mutant=None):
     return f"{cell}: {last_error(output)}", output
 
 
+def test_file(name):
+    """Where a test file stands, from the root of a checkout."""
+    return next((p.relative_to(ROOT).as_posix() for p in (ROOT / "tests").rglob(name)), f"tests/{name}")
+
+
 def run_tests(files, folder):
     """("file::test", output) of the first test that failed, or ("", output)."""
     here = "import cmn_literate, pathlib, sys; sys.exit(pathlib.Path(cmn_literate.__file__).parent.parent != pathlib.Path.cwd())"
     assert run(["-c", here], folder)[0] == 0, "the copy is not what would be tested"
-    code, output = run(["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *(f"tests/{f}" for f in files)], folder)
+    code, output = run(["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *map(test_file, files)], folder)
     if code not in (0, 1):                             # no such file, nothing collected, a collection error: nobody has looked
         raise ValueError(f"pytest ended with {code} on {', '.join(files)}")
-    failed = re.findall(r"^FAILED (?:tests/)?(.+?)(?: - .*)?$", output, re.MULTILINE)
+    failed = re.findall(r"^FAILED (?:\w+/)*(.+?)(?: - .*)?$", output, re.MULTILINE)
     return (failed[0] if code else ""), output
 
 
@@ -149,11 +162,12 @@ def try_mutant(mutant, owner):
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         folder = Path(name).resolve()
         sandbox(folder)
-        module = folder / "cmn_literate" / f"{mutant.module}.py"
+        module = module_file(mutant, folder)
         module.write_text(plant(mutant, module.read_text())[0])
         try:
             compile(module.read_text(), str(module), "exec")
-            killed_by, output = run_chapter(owner[mutant.module], folder, mutant)
+            if mutant.module not in PLAIN:
+                killed_by, output = run_chapter(owner[mutant.module], folder, mutant)
             if not killed_by and mutant.tests:
                 killed_by, output = run_tests(mutant.tests, folder)
         except (SyntaxError, KeyError, ValueError) as error:
@@ -207,29 +221,29 @@ def summary(outcomes):
 
 
 # ---- the faults -------------------------------------------------------------------------------------------------------
-STICK, UPDATES, BOUND, FIT, VALUES, PREDICT, CLASSIFIER = ((f"test_{name}.py",) for name in
-                                               ("stick_pg_expfam", "updates", "elbo", "fit", "right_values", "predict", "classifier"))
+STICK, UPDATES, BOUND, FIT, VALUES, PREDICT, CLASSIFIER, CHECKS = ((f"test_{name}.py",) for name in
+                                               ("stick_pg_expfam", "updates", "elbo", "fit", "right_values", "predict", "classifier", "checks"))
 
 MUTANTS = [
     # stick_breaking
-    Mutant("stick-sign", "stick_breaking", "-np.logaddexp(0.0, -psi), -np.logaddexp(0.0, psi)", "-np.logaddexp(0.0, psi), -np.logaddexp(0.0, -psi)"),
-    Mutant("stick-no-reach", "stick_breaking", "np.cumsum(log_pass, axis=-1)", "log_pass"),
+    Mutant("stick-sign", "stick_breaking", "-anp.logaddexp(0.0, -psi), -anp.logaddexp(0.0, psi)", "-anp.logaddexp(0.0, psi), -anp.logaddexp(0.0, -psi)"),
+    Mutant("stick-no-reach", "stick_breaking", "anp.cumsum(log_pass, axis=-1)", "log_pass"),
     Mutant("counts-off-by-one-stick", "stick_breaking", "axis=-1)[..., :0:-1]", "axis=-1)[..., -2::-1]"),
     Mutant("counts-kappa-half", "stick_breaking", "weights[..., :-1] - b / 2", "weights[..., :-1] - b"),
-    Mutant("logits-forget-later", "stick_breaking", "later = np.logaddexp(this, later)", "later = this"),
+    Mutant("logits-forget-later", "stick_breaking", "later = anp.logaddexp(this, later)", "later = this"),
     # polya_gamma
     Mutant("pg-mean-half", "polya_gamma", "(1 - e) / (2 * y * (1 + e))", "(1 - e) / (y * (1 + e))"),
     Mutant("pg-mean-series", "polya_gamma", "_even_series(_SINH, x**2 / 4)", "_even_series(_SINH, x**2 / 2)"),
     Mutant("pg-var-far", "polya_gamma", "(1 - e**2 - 2 * y * e)", "(1 - e**2 + 2 * y * e)"),
     Mutant("pg-var-near", "polya_gamma", "_even_series(_SINH[1:], x**2)", "_even_series(_SINH[1:], x)"),
-    Mutant("log-cosh-constant", "polya_gamma", "y / 2 + np.log1p(np.exp(-y)) - math.log(2.0)", "y / 2 + np.log1p(np.exp(-y))"),
-    Mutant("log-cosh-near", "polya_gamma", "np.log1p(2 * np.sinh(x / 4) ** 2)", "np.log1p(np.sinh(x / 4) ** 2)"),
+    Mutant("log-cosh-constant", "polya_gamma", "y / 2 + anp.log1p(anp.exp(-y)) - math.log(2.0)", "y / 2 + anp.log1p(anp.exp(-y))"),
+    Mutant("log-cosh-near", "polya_gamma", "anp.log1p(2 * anp.sinh(x / 4) ** 2)", "anp.log1p(anp.sinh(x / 4) ** 2)"),
     Mutant("pg-kl-without-mean", "polya_gamma", "log_cosh_half(y) - y / 4 * (1 - e) / (1 + e)", "log_cosh_half(y)"),
     Mutant("pg-kl-series", "polya_gamma", "(m - 1) / (2 * m * (2 * m - 1))", "(m - 1) / (2 * m * (2 * m + 1))"),
     Mutant("tilt-mean", "polya_gamma", "h *= 4.0", "h *= 2.0"),
-    Mutant("tilt-log-cosh-sign", "polya_gamma", "onp.subtract(h, log_cosh, out=log_cosh)", "onp.subtract(log_cosh, h, out=log_cosh)"),
+    Mutant("tilt-log-cosh-sign", "polya_gamma", "np.subtract(h, log_cosh, out=log_cosh)", "np.subtract(log_cosh, h, out=log_cosh)"),
     # simulate
-    Mutant("pad-first", "simulate", "np.concatenate([X, np.ones(X.shape[:-1] + (1,))], axis=-1)", "np.concatenate([np.ones(X.shape[:-1] + (1,)), X], axis=-1)", STICK),
+    Mutant("pad-first", "expfam", "np.concatenate([X, np.ones(X.shape[:-1] + (1,))], axis=-1)", "np.concatenate([np.ones(X.shape[:-1] + (1,)), X], axis=-1)", STICK),
     Mutant("tau-scale-for-rate", "simulate", "rng.gamma(priors.a0, 1 / priors.b0,", "rng.gamma(priors.a0, priors.b0,", STICK),
     Mutant("v0-as-precision", "simulate", "np.sqrt(priors.v0 / tau)", "np.sqrt(1 / (priors.v0 * tau))", STICK),
     Mutant("sigma0-as-variance", "simulate", "priors.sigma0 * rng.normal", "priors.sigma0**0.5 * rng.normal", STICK),
@@ -238,74 +252,74 @@ MUTANTS = [
     Mutant("noise-precision", "simulate", "/ np.sqrt(theta.tau[z])", "/ theta.tau[z]", STICK),
     # expfam
     Mutant("second-moment-sign", "expfam", "return S + mu[..., :, None]", "return S - mu[..., :, None]"),
-    Mutant("padded-corner", "expfam", "np.concatenate([mu, np.ones(mu.shape[:-1] + (1,))]", "np.concatenate([mu, np.zeros(mu.shape[:-1] + (1,))]"),
-    Mutant("entropy-constant", "expfam", "0.5 * m * (1 + np.log(2 * np.pi))", "0.5 * m * np.log(2 * np.pi)"),
+    Mutant("padded-corner", "expfam", "anp.concatenate([mu, anp.ones(mu.shape[:-1] + (1,))]", "anp.concatenate([mu, anp.zeros(mu.shape[:-1] + (1,))]"),
+    Mutant("entropy-constant", "expfam", "0.5 * m * (1 + anp.log(2 * anp.pi))", "0.5 * m * anp.log(2 * anp.pi)"),
     Mutant("entropy-half", "expfam", "+ 0.5 * log_det(S)", "+ log_det(S)"),
     Mutant("gaussian-kl-sigma-as-variance", "expfam", "spread / sigma ** 2 - m", "spread / sigma - m"),
-    Mutant("gaussian-kl-log-sigma", "expfam", "m * np.log(sigma ** 2)", "m * np.log(sigma)"),
+    Mutant("gaussian-kl-log-sigma", "expfam", "m * anp.log(sigma ** 2)", "m * anp.log(sigma)"),
     Mutant("gaussian-kl-dimension", "expfam", "spread / sigma ** 2 - m + m", "spread / sigma ** 2 + m"),
-    Mutant("gamma-scale-for-rate", "expfam", "return digamma(a) - np.log(b)", "return digamma(a) + np.log(b)"),
+    Mutant("gamma-scale-for-rate", "expfam", "return digamma(a) - anp.log(b)", "return digamma(a) + anp.log(b)"),
     Mutant("gamma-kl-mean", "expfam", "a * (b0 - b) / b)", "a * (b0 - b) / b0)"),
     Mutant("gamma-kl-normaliser", "expfam", "- gammaln(a) + gammaln(a0)", "- gammaln(a)"),
     Mutant("mng-kl-one-row", "expfam", "rows = h * (", "rows = ("),
     Mutant("mng-kl-v0", "expfam", "axis=-1), axis=-1) / v0", "axis=-1), axis=-1)"),
-    Mutant("log-det-half", "expfam", "2 * onp.log(C.diagonal(0, -2, -1))", "onp.log(C.diagonal(0, -2, -1))"),
-    # multinomial_regression
-    Mutant("beta-without-prior", "multinomial_regression", "gram + onp.eye(gram.shape[-1]) / sigma**2", "gram + 1e-9 * onp.eye(gram.shape[-1])"),
-    Mutant("beta-sigma-as-variance", "multinomial_regression", "gram + onp.eye(gram.shape[-1]) / sigma**2", "gram + onp.eye(gram.shape[-1]) / sigma"),
-    Mutant("beta-normaliser", "multinomial_regression", "- log_det_P) - D * math.log(sigma)", "- log_det_P)"),
-    Mutant("regression-omega-everywhere", "multinomial_regression", "omega = b * pg_mean(1.0, xi)", "omega = pg_mean(1.0, xi)"),
-    Mutant("tilt-forgets-spread", "multinomial_regression", "B = second_moment(mu, S)", "B = second_moment(mu, 0 * S)"),
-    Mutant("bound-log-two", "multinomial_regression", "cost = np.log(2.0) + 0.5", "cost = 0.5"),
-    Mutant("bound-half", "multinomial_regression", "0.5 * pg_mean(1.0, xi) * psi2", "pg_mean(1.0, xi) * psi2"),
-    Mutant("bound-without-pg-kl", "multinomial_regression", "* psi2 + pg_kl(1.0, xi)", "* psi2"),
-    Mutant("regression-bound-kl-sign", "multinomial_regression", "- np.sum(gaussian_kl(mu, S, sigma))", "+ np.sum(gaussian_kl(mu, S, sigma))"),
-    Mutant("fit-tilt-squared", "multinomial_regression", "xi = onp.sqrt(regression_moments(Xt, mu, S)[1])", "xi = regression_moments(Xt, mu, S)[1]"),
-    Mutant("trapezoid-centre-twice", "multinomial_regression", "(2 if i else 1) * h", "2 * h"),
-    Mutant("series-half", "multinomial_regression", "onp.log(total / 2)", "onp.log(total)"),
-    Mutant("means-without-reach", "multinomial_regression", "onp.cumsum(log_pass, -1)", "log_pass"),
-    Mutant("prediction-plug-in", "multinomial_regression", "stick_log_means(Xt @ fit.mu.T, variance, digits)", "stick_log_means(Xt @ fit.mu.T, 0 * variance, digits)"),
+    Mutant("log-det-half", "expfam", "2 * np.log(C.diagonal(0, -2, -1))", "np.log(C.diagonal(0, -2, -1))"),
+    # logistic
+    Mutant("beta-without-prior", "logistic", "gram + np.eye(gram.shape[-1]) / sigma**2", "gram + 1e-9 * np.eye(gram.shape[-1])"),
+    Mutant("beta-sigma-as-variance", "logistic", "gram + np.eye(gram.shape[-1]) / sigma**2", "gram + np.eye(gram.shape[-1]) / sigma"),
+    Mutant("beta-normaliser", "logistic", "- log_det_P) - D * math.log(sigma)", "- log_det_P)"),
+    Mutant("regression-omega-everywhere", "logistic", "omega = b * pg_mean(1.0, xi)", "omega = pg_mean(1.0, xi)"),
+    Mutant("tilt-forgets-spread", "logistic", "B = second_moment(mu, S)", "B = second_moment(mu, 0 * S)"),
+    Mutant("bound-log-two", "logistic", "cost = anp.log(2.0) + 0.5", "cost = 0.5"),
+    Mutant("bound-half", "logistic", "0.5 * pg_mean(1.0, xi) * psi2", "pg_mean(1.0, xi) * psi2"),
+    Mutant("bound-without-pg-kl", "logistic", "* psi2 + pg_kl(1.0, xi)", "* psi2"),
+    Mutant("regression-bound-kl-sign", "logistic", "- anp.sum(gaussian_kl(mu, S, sigma))", "+ anp.sum(gaussian_kl(mu, S, sigma))"),
+    Mutant("fit-tilt-squared", "logistic", "xi = np.sqrt(regression_moments(Xt, mu, S)[1])", "xi = regression_moments(Xt, mu, S)[1]"),
+    Mutant("trapezoid-centre-twice", "logistic", "(2 if i else 1) * h", "2 * h"),
+    Mutant("series-half", "logistic", "np.log(total / 2)", "np.log(total)"),
+    Mutant("means-without-reach", "logistic", "np.cumsum(log_pass, -1)", "log_pass"),
+    Mutant("prediction-plug-in", "logistic", "stick_log_means(Xt @ fit.mu.T, variance, digits)", "stick_log_means(Xt @ fit.mu.T, 0 * variance, digits)"),
     # gate
-    Mutant("gate-tilt-mean", "gate", "return np.sqrt(gate_logits(X, beta0_mu, beta0_S)[1])", "return np.abs(gate_logits(X, beta0_mu, beta0_S)[0])", UPDATES),
+    Mutant("gate-tilt-mean", "gate", "return anp.sqrt(gate_logits(X, beta0_mu, beta0_S)[1])", "return anp.abs(gate_logits(X, beta0_mu, beta0_S)[0])", UPDATES),
     Mutant("gate-pass-sign", "gate", "passed = stick_log_bound(*coin, 1.0, -0.5)", "passed = stick_log_bound(*coin, 1.0, 0.5)", BOUND),
-    Mutant("gate-last-stick-counted", "gate", "reach + np.concatenate([stop, none], -1)", "reach + np.concatenate([stop, stop[:, -1:]], -1)", BOUND),
-    Mutant("gate-no-reach", "gate", "np.cumsum(passed, -1)", "passed", BOUND),
+    Mutant("gate-last-stick-counted", "gate", "reach + anp.concatenate([stop, none], -1)", "reach + anp.concatenate([stop, stop[:, -1:]], -1)", BOUND),
+    Mutant("gate-no-reach", "gate", "anp.cumsum(passed, -1)", "passed", BOUND),
     Mutant("gate-omega-for-all", "gate", "b * pg_mean(1.0, xi0)", "pg_mean(1.0, xi0)", UPDATES),
     Mutant("gate-stale-tilt", "gate", "b * pg_mean(1.0, xi0)", "b * 0.25", UPDATES),
     Mutant("gate-wrong-prior", "gate", "priors.sigma0", "priors.sigma1", UPDATES),
     # experts
-    Mutant("experts-without-prior", "experts", "gram + onp.eye(M_ref.shape[-1]) / priors.v0", "gram + 1e-9 * onp.eye(M_ref.shape[-1])", UPDATES),
-    Mutant("experts-v0-as-precision", "experts", "gram + onp.eye(M_ref.shape[-1]) / priors.v0", "gram + onp.eye(M_ref.shape[-1]) * priors.v0", UPDATES),
+    Mutant("experts-without-prior", "experts", "gram + np.eye(M_ref.shape[-1]) / priors.v0", "gram + 1e-9 * np.eye(M_ref.shape[-1])", UPDATES),
+    Mutant("experts-v0-as-precision", "experts", "gram + np.eye(M_ref.shape[-1]) / priors.v0", "gram + np.eye(M_ref.shape[-1]) * priors.v0", UPDATES),
     Mutant("experts-a-half", "experts", "a = p.a0 + n_k / 2", "a = p.a0 + n_k", UPDATES),
-    Mutant("experts-b-half", "experts", "b = p.b0 + 0.5 * onp.maximum(energy, 0.0)", "b = p.b0 + onp.maximum(energy, 0.0)", UPDATES),
+    Mutant("experts-b-half", "experts", "b = p.b0 + 0.5 * np.maximum(energy, 0.0)", "b = p.b0 + np.maximum(energy, 0.0)", UPDATES),
     Mutant("experts-b-scale-for-rate", "experts", "b = p.b0 + 0.5", "b = 1 / p.b0 + 0.5", UPDATES),
     Mutant("experts-reference-prior", "experts", "pull = cross - at_zero", "pull = cross", UPDATES),
     Mutant("experts-energy-sign", "experts", "- shift * pull).sum(-1)", "+ shift * pull).sum(-1)", UPDATES),
     Mutant("experts-forget-spread", "experts", "gamma, r ** 2 + spread)", "gamma, r ** 2)", UPDATES),
     Mutant("experts-one-pass", "experts", "for _ in range(2):\n        r = mu", "for _ in range(1):\n        r = mu", UPDATES),
-    Mutant("evidence-constant", "experts", "log_normaliser[0] - 0.5 * h * N * onp.log(2 * onp.pi)", "log_normaliser[0]", VALUES),
+    Mutant("evidence-constant", "experts", "log_normaliser[0] - 0.5 * h * N * np.log(2 * np.pi)", "log_normaliser[0]", VALUES),
     Mutant("evidence-prior-shape", "experts", "prior = math.lgamma(p.a0) - p.a0", "prior = -p.a0", VALUES),
-    Mutant("pack-once", "experts", "onp.where(i == j, 1.0, 2.0)", "onp.where(i == j, 1.0, 1.0)", FIT),
-    Mutant("features-off-by-one", "experts", "onp.multiply(XtT[i], XtT[:i + 1]", "onp.multiply(XtT[i], XtT[i:i + 1]", UPDATES),
-    Mutant("density-mean-log", "experts", "log_scale = gamma_mean_log(a[:, None], b) -", "log_scale = np.log(a[:, None] / b) -", BOUND),
-    Mutant("density-two-pi", "experts", "b) - np.log(2 * np.pi)", "b) - 0.5 * np.log(2 * np.pi)", BOUND),
+    Mutant("pack-once", "experts", "np.where(i == j, 1.0, 2.0)", "np.where(i == j, 1.0, 1.0)", FIT),
+    Mutant("features-off-by-one", "experts", "np.multiply(XtT[i], XtT[:i + 1]", "np.multiply(XtT[i], XtT[i:i + 1]", UPDATES),
+    Mutant("density-mean-log", "experts", "log_scale = gamma_mean_log(a[:, None], b) -", "log_scale = anp.log(a[:, None] / b) -", BOUND),
+    Mutant("density-two-pi", "experts", "b) - anp.log(2 * anp.pi)", "b) - 0.5 * anp.log(2 * anp.pi)", BOUND),
     Mutant("density-one-row-spread", "experts", "- 0.5 * mu.shape[-1] * row_quadratic(X, V)", "- 0.5 * row_quadratic(X, V)", BOUND),
     Mutant("density-scale-for-rate", "experts", "log_scale - a[:, None] / b * square", "log_scale - a[:, None] * b * square", BOUND),
     # latents
     Mutant("scores-without-entropy", "latents", "+ gaussian_entropy(s.Sigma)", "", UPDATES),
     Mutant("logits-forget-spread", "latents", "moments, B = padded_second_moment(mu, Sigma),", "moments, B = padded_second_moment(mu, 0 * Sigma),", UPDATES),
-    Mutant("normaliser-without-top", "latents", "onp.squeeze(top + onp.log(total), axis)", "onp.squeeze(onp.log(total), axis)", FIT),
+    Mutant("normaliser-without-top", "latents", "np.squeeze(top + np.log(total), axis)", "np.squeeze(np.log(total), axis)", FIT),
     Mutant("latent-mean-without-precision", "latents", "eta += prep.tau * mean", "eta += mean", UPDATES),
-    Mutant("latent-cross-sign", "latents", "onp.subtract(pull[:, None, :], eta, out=eta)", "onp.add(pull[:, None, :], eta, out=eta)", UPDATES),
+    Mutant("latent-cross-sign", "latents", "np.subtract(pull[:, None, :], eta, out=eta)", "np.add(pull[:, None, :], eta, out=eta)", UPDATES),
     Mutant("latent-moment-without-spread", "latents", "block += Sigma[i, :i + 1]", "block += 0 * Sigma[i, :i + 1]", FIT),
     Mutant("estep-unreached-sticks", "polya_gamma", "1e60 * (1 - b) + 1e-300", "0 * b + 1e-300", FIT),
     Mutant("estep-entropy-half", "latents", "score = 0.5 * log_det", "score = 1.0 * log_det", FIT),
     Mutant("estep-entropy-constant", "latents", "p.b, 0.5 * h - ln2", "p.b, 0.0 * h - ln2", FIT),
     Mutant("estep-log-two", "polya_gamma", "initial=0.5**len(factors)", "initial=1.0", FIT),
     Mutant("estep-sticks-by-thousands", "polya_gamma", "range(0, len(b), 1000)", "range(0, 1000, 1000)"),
-    Mutant("estep-tosses-unweighted", "polya_gamma", "onp.einsum(\"jb,jkb->kb\", b, h)", "onp.einsum(\"jb,jkb->kb\", onp.ones_like(b), h)", FIT),
+    Mutant("estep-tosses-unweighted", "polya_gamma", "np.einsum(\"jb,jkb->kb\", b, h)", "np.einsum(\"jb,jkb->kb\", np.ones_like(b), h)", FIT),
     Mutant("estep-constant-in-other-feature", "latents", "forms[:K, -1] += 0.5", "forms[:K, 0] += 0.5", FIT),
-    Mutant("estep-shared-tilt-correction", "latents", "cost + 2.0 * onp.einsum(\"jb,jkb->kb\", omega[:, 0], psi2)", "cost", FIT),
+    Mutant("estep-shared-tilt-correction", "latents", "cost + 2.0 * np.einsum(\"jb,jkb->kb\", omega[:, 0], psi2)", "cost", FIT),
     Mutant("estep-one-row-spread", "latents", "-0.5 * h * p.V", "-0.5 * p.V", FIT),
     Mutant("gate-rows-kappa", "latents", "forms[:K, -D:] += kappa0 @ p.beta0_mu", "forms[:K, -D:] += 2 * kappa0 @ p.beta0_mu", FIT),
     Mutant("gate-rows-log-two", "latents", "0.5 * h - ln2", "0.5 * h + 0.0 * ln2", FIT),
@@ -314,11 +328,11 @@ MUTANTS = [
     Mutant("output-quarter", "latents", "0.25 * pack_quadratic(B)", "0.5 * pack_quadratic(B)", FIT),
     Mutant("sums-reach-off-by-one", "latents", "b0.T @ gamma * gate_omega", "b0.T @ gamma[::-1] * gate_omega", FIT),
     Mutant("sums-kappa-half", "latents", "kappa0.T @ gram[:, -len(XtT):]", "2 * kappa0.T @ gram[:, -len(XtT):]", FIT),
-    Mutant("tilt-unweighted", "latents", "onp.einsum(\"nk,nkl->nl\", gamma, psi2)", "psi2.mean(1)", UPDATES),
+    Mutant("tilt-unweighted", "latents", "np.einsum(\"nk,nkl->nl\", gamma, psi2)", "psi2.mean(1)", UPDATES),
     # elbo
     Mutant("elbo-gate-prior", "elbo", "gaussian_kl(p.beta0_mu, p.beta0_S, priors.sigma0)", "gaussian_kl(p.beta0_mu, p.beta0_S, priors.sigma1)", BOUND),
     Mutant("elbo-a0-for-b0", "elbo", "priors.v0, priors.a0, priors.b0)", "priors.v0, priors.b0, priors.a0)", BOUND),
-    Mutant("elbo-entropy-sign", "elbo", "return -np.sum(gamma * np.log", "return np.sum(gamma * np.log", BOUND),
+    Mutant("elbo-entropy-sign", "elbo", "return -anp.sum(gamma * anp.log", "return anp.sum(gamma * anp.log", BOUND),
     Mutant("elbo-kl-sign", "elbo", "\"beta1\": -kl[\"beta1\"]", "\"beta1\": kl[\"beta1\"]", BOUND),
     Mutant("elbo-latent-entropy-half", "elbo", "mean(gaussian_entropy(s.Sigma))", "0.5 * mean(gaussian_entropy(s.Sigma))", BOUND),
     Mutant("elbo-ten-nats", "elbo", "return sum(elbo_terms(state, X, y, priors).values())", "return 10 + sum(elbo_terms(state, X, y, priors).values())", BOUND),
@@ -394,21 +408,21 @@ MUTANTS = [
     # and one each for the functions that the list above does not touch
     Mutant("evidence-unpadded", "experts", "regression_log_evidence(pad(X)", "regression_log_evidence(X", VALUES),
     Mutant("gram-last-block", "experts", "for s in range(0, len(X), block_rows)", "for s in range(0, len(X) - len(X) % block_rows, block_rows)", UPDATES),
-    Mutant("unpack-transposed-place", "experts", "packed.take(lower_triangle(m)[3], -1)", "packed.take(onp.tril(lower_triangle(m)[3]), -1)", UPDATES),
-    Mutant("row-quadratic-half", "experts", "return np.sum(np.tensordot(Xt, S,", "return 0.5 * np.sum(np.tensordot(Xt, S,", BOUND),
-    Mutant("trace-of-everything", "expfam", "np.sum(S * onp.eye(S.shape[-1])", "np.sum(S * onp.ones(S.shape[-2:])", STICK),
-    Mutant("log-det-of-inverse", "expfam", "return np.linalg.slogdet(S)[1]", "return -np.linalg.slogdet(S)[1]", STICK),
-    Mutant("inverse-two-sign", "expfam", "onp.multiply(P[1, 0], -r,", "onp.multiply(P[1, 0], r,", STICK),
-    Mutant("inverse-stacked-sign", "expfam", "onp.subtract(corner, minus_r[i],", "onp.subtract(corner, -minus_r[i],", STICK),
+    Mutant("unpack-transposed-place", "experts", "packed.take(lower_triangle(m)[3], -1)", "packed.take(np.tril(lower_triangle(m)[3]), -1)", UPDATES),
+    Mutant("row-quadratic-half", "experts", "return anp.sum(anp.tensordot(Xt, S,", "return 0.5 * anp.sum(anp.tensordot(Xt, S,", BOUND),
+    Mutant("trace-of-everything", "expfam", "anp.sum(S * np.eye(S.shape[-1])", "anp.sum(S * np.ones(S.shape[-2:])", STICK),
+    Mutant("log-det-of-inverse", "expfam", "return anp.linalg.slogdet(S)[1]", "return -anp.linalg.slogdet(S)[1]", STICK),
+    Mutant("inverse-two-sign", "expfam", "np.multiply(P[1, 0], -r,", "np.multiply(P[1, 0], r,", STICK),
+    Mutant("inverse-stacked-sign", "expfam", "np.subtract(corner, minus_r[i],", "np.subtract(corner, -minus_r[i],", STICK),
     Mutant("log-product-sign", "expfam", "initial=(-1.0)**len(minus_r)", "initial=2 * (-1.0)**len(minus_r)", STICK),
-    Mutant("series-weights-sign", "multinomial_regression", "w = (k == 0) - p / scale - w", "w = (k == 0) - p / scale + w", VALUES),
-    Mutant("sigmoid-mean-sides", "multinomial_regression", "onp.where(m < 0, low, high)", "onp.where(m > 0, low, high)", VALUES),
+    Mutant("series-weights-sign", "logistic", "w = (k == 0) - p / scale - w", "w = (k == 0) - p / scale + w", VALUES),
+    Mutant("sigmoid-mean-sides", "logistic", "np.where(m < 0, low, high)", "np.where(m > 0, low, high)", VALUES),
     Mutant("gate-logits-forget-spread", "gate", "regression_moments(pad(X), beta0_mu, beta0_S)", "regression_moments(pad(X), beta0_mu, 0 * beta0_S)", UPDATES),
-    Mutant("output-bound-other-label", "latents", "stick_counts(onp.eye(beta1_mu.shape[0] + 1))", "stick_counts(onp.eye(beta1_mu.shape[0] + 1)[::-1])", BOUND),
-    Mutant("rows-other-label", "latents", "stick_counts(onp.eye(n_classes))", "stick_counts(onp.eye(n_classes)[::-1])", UPDATES),
+    Mutant("output-bound-other-label", "latents", "stick_counts(np.eye(beta1_mu.shape[0] + 1))", "stick_counts(np.eye(beta1_mu.shape[0] + 1)[::-1])", BOUND),
+    Mutant("rows-other-label", "latents", "stick_counts(np.eye(n_classes))", "stick_counts(np.eye(n_classes)[::-1])", UPDATES),
     Mutant("sums-not-added", "latents", "return Sums(*(a + b for", "return Sums(*(a + 0 * b for", FIT),
     Mutant("inner-ignored", "latents", "for _ in range(inner):", "for _ in range(1):", FIT),
-    Mutant("latent-update-all-sticks", "latents", "onp.ascontiguousarray(omega * b[:, None, :])", "onp.ascontiguousarray(omega)", UPDATES),
+    Mutant("latent-update-all-sticks", "latents", "np.ascontiguousarray(omega * b[:, None, :])", "np.ascontiguousarray(omega)", UPDATES),
     Mutant("prior-start-v0", "cavi", "np.zeros((K, h, D)), eye(K, D, priors.v0)", "np.zeros((K, h, D)), eye(K, D, 1 / priors.v0)", FIT),
     Mutant("random-start-narrow", "cavi", "+ variance * np.eye(size)", "+ 0 * np.eye(size)", FIT),
     Mutant("code-experts-squares", "cavi", "np.einsum(\"nk,nki->ki\", gamma, r**2)", "np.einsum(\"nk,nki->ki\", gamma, r)", FIT),
@@ -422,8 +436,8 @@ MUTANTS = [
     Mutant("latents-unscaled", "predict", "+ scale[i, None] * t[expert[i]]", "+ t[expert[i]]", PREDICT),
     Mutant("log-density-sum", "metrics", "return float(scores.mean())", "return float(scores.sum())"),
     Mutant("quota-rank", "datasets", "np.concatenate([np.arange(s) for s in size])", "np.concatenate([np.zeros(s) for s in size])"),
-    Mutant("labels-above-range", "simulate", "values.max() >= top", "values.max() > top"),
-    Mutant("inputs-not-finite", "simulate", "if not np.isfinite(values).all():", "if np.isnan(values).all():", FIT),
+    Mutant("labels-above-range", "checks", "values.max() >= top", "values.max() > top", CHECKS),
+    Mutant("inputs-not-finite", "checks", "if not np.isfinite(values).all():", "if np.isnan(values).all():", CHECKS),
 ]
 # the other roads: one file of (id, old, new, tests) per module
 MUTANTS += [Mutant(name, path.stem, old, new, tuple(tests)) for path in sorted((ROOT / "tests" / "planted").glob("*.py"))

@@ -2,8 +2,8 @@
 import numpy as np
 from oracle import random_state_and_data
 
-from cmn_literate.cavi import State
-from cmn_literate.simulate import Priors
+from cmn_literate.network.latents import State
+from cmn_literate.network.simulate import Priors
 
 PRIORS = Priors(v0=3.0, a0=2.5, b0=1.5, sigma0=2.0, sigma1=1.7)
 

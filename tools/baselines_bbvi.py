@@ -26,8 +26,8 @@ def problem(name, seed=SEED):
     """Scaled training rows, test rows, and sizes (K, h, L), as CMNClassifier(random_state=seed) sees them."""
     import numpy as np
 
-    from cmn_literate.classifier import PAPER_RUNS
-    from cmn_literate.datasets import load, stratified_split
+    from cmn_literate.use.classifier import PAPER_RUNS
+    from cmn_literate.use.datasets import load, stratified_split
     data = load(name)
     n_train, n_test, n_experts = PAPER_RUNS[name]
     n_train = min(n_train, N_TRAIN)
@@ -41,10 +41,10 @@ def scores(state, train, test, priors):
     """Both bounds of a q, and how it predicts the test rows."""
     import numpy as np
 
-    from cmn_literate.bbvi import augmentation_gap
-    from cmn_literate.elbo import elbo
-    from cmn_literate.metrics import accuracy, expected_calibration_error, log_predictive_density
-    from cmn_literate.predict import predict_proba
+    from cmn_literate.roads.bbvi import augmentation_gap
+    from cmn_literate.network.elbo import elbo
+    from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density
+    from cmn_literate.network.predict import predict_proba
     augmented, (gap, error) = float(elbo(state, *train, priors)), augmentation_gap(state, *train, 1000)
     p = predict_proba(state, test[0])
     return {"augmented": round(augmented, 2), "gap": round(gap, 2), "gap_error": round(error, 2), "elbo": round(augmented + gap, 2),
@@ -55,7 +55,7 @@ def scores(state, train, test, priors):
 
 def climb(train, sizes, objective, priors, start=None):
     """A fit, and the means of its trace."""
-    from cmn_literate.bbvi import fit_bbvi
+    from cmn_literate.roads.bbvi import fit_bbvi
     fit = fit_bbvi(*train, *sizes, priors=priors, objective=objective, n_steps=STEPS, rng=SEED, start=start)
     return fit, {"n_steps": fit.n_steps, "converged": fit.converged,
                  "trace": [round(float(m), 2) for m in fit.elbo.reshape(POINTS, -1).mean(1)]}
@@ -65,8 +65,8 @@ def rows_of(task):
     """The rows of the record of one task (data set, method): one, or two if coordinate ascent goes on from there."""
     import numpy as np
 
-    from cmn_literate import cavi
-    from cmn_literate.simulate import Priors
+    from cmn_literate.network import cavi
+    from cmn_literate.network.simulate import Priors
     (name, method), priors = task, Priors()
     train, test, sizes = problem(name)
     row = lambda method, state, **more: {"data": name, "seed": SEED, "rows": len(train[1]), "n_experts": sizes[0], "method": method,
@@ -94,7 +94,7 @@ def fit_objective(method):
 def make(rows):
     """The record: rows with provenance."""
     from cmn_literate import __version__
-    from cmn_literate.datasets import FILES
+    from cmn_literate.use.datasets import FILES
     return {"what": "black-box variational inference at the paper's setting (8 particles, AdaBelief 0.005) beside coordinate ascent; "
                     "trace: means of 200 steps of the noisy objective, nats",
             "command": "python tools/baselines_bbvi.py", "date": datetime.datetime.now(datetime.UTC).date().isoformat(),

@@ -24,13 +24,14 @@ from scipy.special import digamma
 from scipy.stats import chi2
 
 from cmn_literate import __version__
-from cmn_literate import gibbs as module
-from cmn_literate.datasets import load, stratified_split
-from cmn_literate.diagnostics import draw_log_probs, ess_bulk, ess_tail, mcse_mean, split_rhat
-from cmn_literate.experts import weighted_gram
-from cmn_literate.likelihood import class_log_probs, latent_nodes, pack, to_white
-from cmn_literate.multinomial_regression import coefficients_from_sums
-from cmn_literate.simulate import Priors, pad, sample_data, sample_sticks, sample_theta
+from cmn_literate.roads import gibbs as module
+from cmn_literate.use.datasets import load, stratified_split
+from cmn_literate.roads.diagnostics import draw_log_probs, ess_bulk, ess_tail, mcse_mean, split_rhat
+from cmn_literate.network.experts import weighted_gram
+from cmn_literate.roads.likelihood import class_log_probs, latent_nodes, pack, to_white
+from cmn_literate.ideas.logistic import coefficients_from_sums
+from cmn_literate.network.simulate import Priors, sample_data, sample_sticks, sample_theta
+from cmn_literate.ideas.expfam import pad
 
 ROOT = Path(__file__).resolve().parent.parent
 TAME = Priors(v0=1.0, a0=3.0, b0=3.0, sigma0=1.0, sigma1=1.0)

@@ -28,8 +28,8 @@ def mle_row(objective, name, seed):
     """One fit, scored on its own training rows: rightly, and normalised twice."""
     import numpy as np
 
-    from cmn_literate.datasets import load
-    from cmn_literate.mle import fit_mle, softmax_twice, softmax_twice_ceiling
+    from cmn_literate.use.datasets import load
+    from cmn_literate.roads.mle import fit_mle, softmax_twice, softmax_twice_ceiling
 
     data = load(name)
     X, y = (data.X - data.X.mean(0)) / data.X.std(0), data.y
@@ -57,7 +57,7 @@ def mle_rows(runs=RUNS):
 def make(rows):
     """The record: rows with provenance."""
     from cmn_literate import __version__
-    from cmn_literate.datasets import FILES
+    from cmn_literate.use.datasets import FILES
 
     return {"what": "training scores per row of maximum likelihood, K = 20, all rows, full batch, AdaBelief at its defaults",
             "command": "python tools/baselines_mle.py", "date": datetime.datetime.now(datetime.UTC).date().isoformat(),

@@ -29,7 +29,7 @@ def processor_seconds():
 
 def timed_draws(checkpoint, *data, **options):
     """sample_posterior with a line of progress now and then; (draws, processor seconds over all interruptions)."""
-    from cmn_literate.nuts import sample_posterior
+    from cmn_literate.roads.nuts import sample_posterior
 
     file = Path(f"{checkpoint}.seconds")
     before = json.loads(file.read_text()) if checkpoint and file.exists() else 0.0
@@ -63,9 +63,9 @@ def gradient_times(X, y, u):
     """What a gradient of each target costs, at the same place."""
     import numpy as np
 
-    from cmn_literate.likelihood import Shapes
-    from cmn_literate.nuts import posterior_target
-    from cmn_literate.simulate import Priors
+    from cmn_literate.roads.likelihood import Shapes
+    from cmn_literate.roads.nuts import posterior_target
+    from cmn_literate.network.simulate import Priors
 
     shapes, times = Shapes(20, 2, 3, X.shape[1]), {}
     for name, target, nodes in (("explicit", "explicit", None), ("marginal, 20 x 20 nodes", "marginal", None), ("marginal, 8 x 8 nodes", "marginal", 8)):
@@ -79,12 +79,12 @@ def run(checkpoint=None, jobs=1):
     """The run and its numbers."""
     import numpy as np
 
-    from cmn_literate.classifier import column_scale
-    from cmn_literate.datasets import load, stratified_split
-    from cmn_literate.diagnostics import bfmi, draw_log_probs, ess_bulk, ess_tail, split_rhat
-    from cmn_literate.likelihood import Shapes, to_white
-    from cmn_literate.metrics import accuracy, expected_calibration_error, log_predictive_density
-    from cmn_literate.simulate import Priors
+    from cmn_literate.use.classifier import column_scale
+    from cmn_literate.use.datasets import load, stratified_split
+    from cmn_literate.roads.diagnostics import bfmi, draw_log_probs, ess_bulk, ess_tail, split_rhat
+    from cmn_literate.roads.likelihood import Shapes, to_white
+    from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density
+    from cmn_literate.network.simulate import Priors
 
     data = load("iris")
     train, test = stratified_split(data.y, 100, 50, np.random.default_rng(0))
@@ -117,7 +117,7 @@ def run(checkpoint=None, jobs=1):
 
 def main():
     from cmn_literate import __version__
-    from cmn_literate.datasets import FILES
+    from cmn_literate.use.datasets import FILES
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=1)

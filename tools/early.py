@@ -16,10 +16,10 @@ from others import fill
 from threadpoolctl import threadpool_limits
 
 from cmn_literate import CMNClassifier
-from cmn_literate.classifier import PAPER_RUNS
+from cmn_literate.use.classifier import PAPER_RUNS
 from cmn_literate.experiments.grid import DATASETS, Cell, sizes, waic_size
 from cmn_literate.experiments.run import split
-from cmn_literate.metrics import accuracy, expected_calibration_error, log_predictive_density
+from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density
 
 PATH = Path(__file__).parent.parent / "results" / "early.json"
 STEPS = (30, 60, 125, 250, 500, 1000, 2000, 4000, 8000, 16000)

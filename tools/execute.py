@@ -117,8 +117,8 @@ def keep_same_pictures(notebook, stored):
 
 def notebook_metadata(notebook):
     """Metadata of a chapter: no versions, no tools, only what the book and the tangler need."""
-    module = notebook.metadata.get("tangle")
-    return nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}} | ({"tangle": module} if module else {}))
+    tangles = notebook.metadata.get("tangle")
+    return nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}} | ({"tangle": tangles} if tangles else {}))
 
 
 def normalise(notebook, stem):

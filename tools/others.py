@@ -28,10 +28,10 @@ from threadpoolctl import threadpool_limits
 
 import cmn_literate
 from cmn_literate import CMNClassifier
-from cmn_literate.classifier import PAPER_RUNS
+from cmn_literate.use.classifier import PAPER_RUNS
 from cmn_literate.experiments.grid import DATASETS, Cell, sizes
 from cmn_literate.experiments.run import split
-from cmn_literate.metrics import accuracy, brier, expected_calibration_error, log_scores
+from cmn_literate.use.metrics import accuracy, brier, expected_calibration_error, log_scores
 
 PATH = Path(__file__).parent.parent / "results" / "others.json"
 SEEDS = {"logistic": 1, "neighbours": 1, "forest": 4, "boosting": 1, "gp": 1, "mlp": 4, "cmn": 4, "cmn-8": 4}

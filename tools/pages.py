@@ -15,10 +15,10 @@ import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
-from tangle import DEFINITIONS, PACKAGE, ROOT, cell_name, headline, marker, module_sources, read_chapters, write_atomically
+from tangle import DEFINITIONS, PACKAGE, ROOT, cell_name, headline, marker, module_file, module_sources, read_chapters, write_atomically
 
 NOTE = "<!-- Written by tools/pages.py; edit its sources, not this page. -->\n\n"
-PICTURE = "book/practice/classifier.ipynb"                      # its first figure stands in the README
+PICTURE = "book/use/classifier.ipynb"                      # its first figure stands in the README
 LABEL = re.compile(r"\$\$[ \t]*\(([\w-]+)\)|^:label:[ \t]*(eq-[\w-]+)", re.MULTILINE)
 
 
@@ -83,15 +83,15 @@ def api_page(chapters, root):
     out = ["# API", "", "Every public name of `cmn_literate`, module by module in the order of the chapters that derive them.",
            "The name in square brackets in a docstring is the label of the equation that the function computes.", ""]
     for module, path in module_sources(chapters, root).items():
-        if not (root / PACKAGE / f"{module}.py").exists():          # not tangled yet
+        if not module_file(module, root).exists():                  # not tangled yet
             continue
-        source = (root / PACKAGE / f"{module}.py").read_text(encoding="utf-8")
+        source = module_file(module, root).read_text(encoding="utf-8")
         tree = ast.parse(source)
         defined = {n.name: n for n in tree.body if isinstance(n, DEFINITIONS)}
         defined |= {t.id: n for n in tree.body if isinstance(n, ast.Assign) for target in n.targets for t in ast.walk(target)
                     if isinstance(t, ast.Name)}
         origin = {a.name: n.module for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
-        link = os.path.relpath(path, "book/appendix")
+        link = os.path.relpath(path, "book/validate")
         out += [f"## `{PACKAGE}.{module}`", "", f"Chapter: [{headline(chapters[path])[0]}]({link})", ""]
         for name in ast.literal_eval(defined["__all__"].value):
             if name not in defined:
@@ -136,9 +136,9 @@ def paper_entry(row, link, title, source, home, checks):
 
 def paper_page(rows, chapters, root):
     """Where each display equation of the paper is derived, implemented and checked."""
-    link, errata = lambda path: os.path.relpath(path, "book/appendix"), "book/practice/errata.ipynb"
+    link, errata = lambda path: os.path.relpath(path, "book/validate"), "book/validate/errata.ipynb"
     title = lambda path: headline(chapters[path])[0].partition(":")[0].partition(",")[0]
-    where = {"source": module_sources(chapters, root), "home": dict(equations(chapters)),
+    where = {"source": {module.rpartition(".")[2]: path for module, path in module_sources(chapters, root).items()}, "home": dict(equations(chapters)),
              "checks": {label: cell for cell in reversed(marked(chapters, "verify")) for label in cell.labels}}
     place = anchors(chapters, errata) if errata in chapters else {}
     erratum = lambda e: f"[{e}]({link(errata)}{'#' * (e in place)}{place.get(e, '')})"
@@ -169,13 +169,13 @@ def symbol_table(symbols):
 def pages(root=ROOT):
     """{path: text} of every generated page whose sources exist."""
     chapters = read_chapters(root)
-    out = {"book/appendix/api.md": NOTE + api_page(chapters, root)}
+    out = {"book/validate/api.md": NOTE + api_page(chapters, root)}
     if (root / "book/paper.toml").exists():
         rows = tomllib.loads((root / "book/paper.toml").read_text(encoding="utf-8"))["equation"]
-        out["book/appendix/paper_to_book.md"] = NOTE + paper_page(rows, chapters, root)
-    if (root / "book/symbols.toml").exists() and (root / "book/notation.md").exists():
+        out["book/validate/paper_to_book.md"] = NOTE + paper_page(rows, chapters, root)
+    if (root / "book/symbols.toml").exists() and (root / "book/start/notation.md").exists():
         symbols = next(iter(tomllib.loads((root / "book/symbols.toml").read_text(encoding="utf-8")).values()))
-        out["book/notation.md"] = insert(root / "book/notation.md", "symbols", symbol_table(symbols))
+        out["book/start/notation.md"] = insert(root / "book/start/notation.md", "symbols", symbol_table(symbols))
     if (root / "README.md").exists():
         out["README.md"] = insert(root / "README.md", "chapters", chapter_list(chapters))
     if PICTURE in chapters and (png := picture(chapters[PICTURE])):

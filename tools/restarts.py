@@ -21,13 +21,13 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from cmn_literate.cavi import block_sweep, init_parameters, make_blocks
-from cmn_literate.classifier import PAPER_RUNS, average_log_proba, column_scale, holdout_rows
+from cmn_literate.network.cavi import block_sweep, init_parameters, make_blocks
+from cmn_literate.use.classifier import PAPER_RUNS, average_log_proba, column_scale, holdout_rows
 from cmn_literate.experiments.grid import Cell
 from cmn_literate.experiments.run import split, versions
-from cmn_literate.metrics import accuracy, expected_calibration_error, log_scores
-from cmn_literate.predict import predict_log_proba
-from cmn_literate.simulate import Priors
+from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_scores
+from cmn_literate.network.predict import predict_log_proba
+from cmn_literate.network.simulate import Priors
 
 ROOT = Path(__file__).resolve().parent.parent
 STORE, OUT = ROOT / "build" / "restarts", ROOT / "results" / "restarts.json"
@@ -262,7 +262,7 @@ def averaged_orders(jobs):
 
 
 def record(jobs):
-    from cmn_literate.datasets import FILES, load
+    from cmn_literate.use.datasets import FILES, load
 
     every = {j for part in jobs.values() for j in part} | {j for d in ROWS for j in winners(jobs, d, *WARM)}
     by_start, by_set = lambda j: (j.dataset, j.start), lambda j: j.dataset

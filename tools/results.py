@@ -22,8 +22,8 @@ RECORDS = {"vehicle": (("vehicle",), (0,)), "classifier": (("iris", "wdbc", "veh
 def make(record):
     """The record of that name: the runs of its data sets and seeds, scores to four digits."""
     from cmn_literate import __version__
-    from cmn_literate.classifier import evaluate
-    from cmn_literate.datasets import FILES, load
+    from cmn_literate.use.classifier import evaluate
+    from cmn_literate.use.datasets import FILES, load
 
     names, seeds = RECORDS[record]
     runs = []

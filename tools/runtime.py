@@ -38,8 +38,8 @@ FAR = {"base": 0, "d": 16, "K": 40, "h": 8, "N": 1600}   # one point on each axi
 RUNS = [(method, axis, seed) for seed in range(3) for axis in FAR for method in ("cavi", "mle-network")]
 RUNS += [("mle-exact", "base", 0), ("bbvi", "base", 0)]
 # whose times these are
-MODULES = ("stick_breaking", "simulate", "polya_gamma", "expfam", "multinomial_regression", "experts", "gate", "latents", "elbo", "cavi",
-           "likelihood", "optimizers", "mle", "bbvi", "gibbs")
+MODULES = ("ideas/stick_breaking", "ideas/polya_gamma", "ideas/expfam", "ideas/logistic", "network/simulate", "network/experts", "network/gate",
+           "network/latents", "network/elbo", "network/cavi", "roads/likelihood", "roads/optimizers", "roads/mle", "roads/bbvi", "roads/gibbs")
 
 
 def sizes_at(axis, value):
@@ -54,7 +54,7 @@ def sizes_at(axis, value):
 
 def problem(N, d, K, h, L, seed=0):
     """Inputs and labels drawn from a conditional mixture network whose classes and experts are about equally frequent."""
-    from cmn_literate.simulate import Priors, sample_data, sample_theta
+    from cmn_literate.network.simulate import Priors, sample_data, sample_theta
 
     rng = np.random.default_rng(seed)
     theta = sample_theta(Priors(v0=2.0, a0=4.0, b0=3.0, sigma0=1.5, sigma1=1.5), K, h, L, d, rng)
@@ -67,17 +67,17 @@ def problem(N, d, K, h, L, seed=0):
 
 def nodes_for(shapes):
     """About as many nodes whatever the dimension of the integral."""
-    from cmn_literate.likelihood import latent_nodes
+    from cmn_literate.roads.likelihood import latent_nodes
 
     return latent_nodes(shapes, round(NODES ** (1 / min(shapes.rank, 2))) if shapes.rank < 3 else NODES, rng=0)
 
 
 def stepper(method, sizes):
     """A function that does one step of a running fit."""
-    from cmn_literate.cavi import block_sweep, init_parameters, init_state, make_blocks
-    from cmn_literate.likelihood import Shapes, explicit_value_and_grad, pack, to_white
-    from cmn_literate.optimizers import adabelief_init, adabelief_step
-    from cmn_literate.simulate import Priors, sample_theta
+    from cmn_literate.network.cavi import block_sweep, init_parameters, init_state, make_blocks
+    from cmn_literate.roads.likelihood import Shapes, explicit_value_and_grad, pack, to_white
+    from cmn_literate.roads.optimizers import adabelief_init, adabelief_step
+    from cmn_literate.network.simulate import Priors, sample_theta
 
     (N, d, K, h, L), priors, rng = sizes.values(), Priors(), np.random.default_rng(0)
     X = problem(**sizes)[0]
@@ -90,7 +90,7 @@ def stepper(method, sizes):
             state[0] = block_sweep(blocks, state[0], priors)[0]
         return step
     if method == "gibbs":
-        from cmn_literate.gibbs import gibbs_sweep, start_state
+        from cmn_literate.roads.gibbs import gibbs_sweep, start_state
 
         state = [start_state(X, y, (K, h, L), Priors(v0=2.0, a0=4.0, b0=3.0, sigma0=1.5, sigma1=1.5), rng)]
 
@@ -102,8 +102,8 @@ def stepper(method, sizes):
         q = np.append(to_white(pack(theta), shapes, priors), rng.normal(size=N * h))
         return lambda: explicit_value_and_grad(q, X, y, shapes, priors)
     if method == "bbvi":
-        from cmn_literate.bbvi import bound_and_grad, draw_noise, free_of, pack_free, unpack_free
-        from cmn_literate.latents import make_rows
+        from cmn_literate.roads.bbvi import bound_and_grad, draw_noise, free_of, pack_free, unpack_free
+        from cmn_literate.network.latents import make_rows
 
         rows, x = make_rows(X, y, L), pack_free(free_of(init_state(X, y, K, h, L, priors, rng)))
 
@@ -112,7 +112,7 @@ def stepper(method, sizes):
             value, slopes = bound_and_grad(free, draw_noise(free, PARTICLES, rng), rows, priors, "elbo")
             return value, pack_free(slopes)
     else:
-        from cmn_literate.mle import mle_objective, mle_start
+        from cmn_literate.roads.mle import mle_objective, mle_start
 
         objective = method.removeprefix("mle-")
         x = mle_start(shapes, rng)
@@ -167,10 +167,10 @@ def run(method, axis, seed):
     """A fit, and how many steps the paper's two rules find for its first fifth, its first half and all of it.
 
     A trace that is noisy by more than a nat has no first step within 1 nat of the end."""
-    from cmn_literate.bbvi import fit_bbvi
-    from cmn_literate.cavi import fit
-    from cmn_literate.metrics import decay_steps, steps_within
-    from cmn_literate.mle import fit_mle
+    from cmn_literate.roads.bbvi import fit_bbvi
+    from cmn_literate.network.cavi import fit
+    from cmn_literate.use.metrics import decay_steps, steps_within
+    from cmn_literate.roads.mle import fit_mle
 
     sizes, n = sizes_at(axis, FAR[axis]), STEPS[method]
     X, y = problem(**sizes, seed=seed)
@@ -192,17 +192,17 @@ def run(method, axis, seed):
 
 
 # functions whose own time, without that of listed functions that they call, makes a piece; the others belong to their caller
-PIECES = {"latent vectors: precision": ("latents", ("_latent_natural",)),
-          "latent vectors: inverse": ("latents", ("spd_inverse_stacked",)),
-          "latent vectors: moments": ("latents", ("latent_moments",)),
-          "output tilts": ("latents", ("_tilt_rows",)),
-          "gate": ("latents", ("gate_rows",)),
-          "inputs: products of pairs": ("latents", ("outer_features",)),
-          "expert scores": ("latents", ("_expert_rows",)),
-          "responsibilities": ("latents", ("responsibilities",)),
-          "sums over rows": ("latents", ("collect",)),
-          "M-step": ("cavi", ("mstep", "prepare")),
-          "bound": ("cavi", ("expected_log_joint",))}
+PIECES = {"latent vectors: precision": ("network.latents", ("_latent_natural",)),
+          "latent vectors: inverse": ("network.latents", ("spd_inverse_stacked",)),
+          "latent vectors: moments": ("network.latents", ("latent_moments",)),
+          "output tilts": ("network.latents", ("_tilt_rows",)),
+          "gate": ("network.latents", ("gate_rows",)),
+          "inputs: products of pairs": ("network.latents", ("outer_features",)),
+          "expert scores": ("network.latents", ("_expert_rows",)),
+          "responsibilities": ("network.latents", ("responsibilities",)),
+          "sums over rows": ("network.latents", ("collect",)),
+          "M-step": ("network.cavi", ("mstep", "prepare")),
+          "bound": ("network.cavi", ("expected_log_joint",))}
 
 
 class Stopwatch:

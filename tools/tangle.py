@@ -2,9 +2,9 @@
 
     python tools/tangle.py [notebook ...] [--check]
 
-A chapter names its module in its metadata, {"tangle": "gate"}. The order of the chapters is the
-order of _toc.yml (a chapter that is commented out there keeps its place), and a module may
-import only modules of earlier chapters.
+A chapter says in its metadata that it exports, {"tangle": true}; its module has its folder and its name, so that
+book/network/gate.ipynb writes cmn_literate/network/gate.py. The order of the chapters is the order of _toc.yml (a chapter
+that is commented out there keeps its place), and a module may import only modules of earlier chapters.
 """
 
 import argparse
@@ -23,7 +23,9 @@ except ModuleNotFoundError:                                   # --check then rea
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "cmn_literate"
-HAND_WRITTEN = {"__init__.py", "__main__.py", "book.mplstyle", "py.typed", "experiments", "conformance"}
+# what no chapter writes, relative to the package: no mathematics stands there
+PLAIN = ("checks",)                                            # modules that every chapter may import
+HAND_WRITTEN = {"__init__.py", "__main__.py", *(f"{m}.py" for m in PLAIN), "book.mplstyle", "py.typed", "experiments", "conformance"}
 MARKERS = ("export", "verify", "show", "solution")
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -79,16 +81,15 @@ def read_chapters(root=ROOT):
 
 
 def module_sources(chapters, root=ROOT):
-    """{module: notebook path} in chapter order; one module, one chapter."""
+    """{module: notebook path} in chapter order, e.g. {"network.gate": "book/network/gate.ipynb"}."""
     listed, owner = set(chapter_order(root)), {}
     for path, notebook in chapters.items():
-        module = notebook.metadata.get("tangle")
-        if module is None:
+        tangles = notebook.metadata.get("tangle")
+        if tangles is None:
             continue
-        if not module.isidentifier() or {module, f"{module}.py"} & HAND_WRITTEN:
-            raise TangleError(f"{path}: 'tangle' must name a module, got {module!r}")
-        if module in owner:
-            raise TangleError(f"module {module} is fed by two chapters: {owner[module]} and {path}")
+        module = path.removeprefix("book/").removesuffix(".ipynb").replace("/", ".")
+        if tangles is not True or not all(part.isidentifier() for part in module.split(".")) or module.split(".")[0] in HAND_WRITTEN:
+            raise TangleError(f"{path}: 'tangle' must be true and the path must name a module, got {tangles!r} for {module!r}")
         if path.removesuffix(".ipynb") not in listed:
             raise TangleError(f"{path}: not in _toc.yml, so its place in the order is unknown")
         owner[module] = path
@@ -107,14 +108,15 @@ def parse(source, where):
 
 
 def package_imports(tree):
-    """Names of the modules of the package that the tree imports, anywhere in it."""
+    """Names of the modules of the package that the tree imports, anywhere in it, e.g. 'network.gate'."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level:
             names = [f"{PACKAGE}.{'.' * node.level}{node.module or ''}"]
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module] if node.module != PACKAGE else [f"{PACKAGE}.{a.name}" for a in node.names]
+            folder = node.module.count(".") < 2 and node.module.removeprefix(PACKAGE + ".") not in PLAIN
+            names = [f"{node.module}.{a.name}" for a in node.names] if folder else [node.module]
         else:
             continue
         yield from (n.removeprefix(PACKAGE + ".") for n in names if n.split(".")[0] == PACKAGE)
@@ -139,6 +141,11 @@ def bindings(statement, where):
     else:
         raise TangleError(f"{where}: line {statement.lineno} is not an import, constant, function or class: "
                           f"{ast.unparse(statement).splitlines()[0]!r}")
+
+
+def module_file(module, root=ROOT):
+    """Path of a module, e.g. cmn_literate/network/gate.py of "network.gate"."""
+    return root / PACKAGE / f"{module.replace('.', '/')}.py"
 
 
 def headline(notebook):
@@ -169,7 +176,7 @@ def tangle(path, notebook, earlier):
         if any(isinstance(n, ast.Name) and n.id == "get_ipython" for n in ast.walk(tree)):
             raise TangleError(f"{where}: get_ipython() is a magic; a module is plain Python")
         for name in package_imports(tree):
-            if name.split(".")[0] not in (*earlier, "__version__"):
+            if name not in (*earlier, *PLAIN, "__version__"):
                 raise TangleError(f"{where}: imports {PACKAGE}.{name}, which no earlier chapter exports")
         for statement in tree.body:
             for name, origin, exported in bindings(statement, where):
@@ -215,7 +222,7 @@ def main(argv=None, root=ROOT):
     problems, earlier = [f"{n}: no such notebook under book/" for n in sorted(wanted - set(chapters))], []
     for module, path in owner.items():
         if path in wanted:
-            target = root / PACKAGE / f"{module}.py"
+            target = module_file(module, root)
             current = target.read_text(encoding="utf-8") if target.exists() else None
             try:
                 text = tangle(path, chapters[path], earlier)
@@ -223,16 +230,18 @@ def main(argv=None, root=ROOT):
                 problems.append(str(error))
                 text = current
             if text != current and args.check:
-                problems.append(f"{PACKAGE}/{module}.py {'is missing' if current is None else 'differs from its chapter'}"
+                problems.append(f"{target.relative_to(root)} {'is missing' if current is None else 'differs from its chapter'}"
                                 f" ({path}); run 'make notebooks'")
             elif text != current:
                 write_atomically(target, text)
-                print(f"tangled {PACKAGE}/{module}.py")
+                print(f"tangled {target.relative_to(root)}")
         earlier.append(module)
     if not args.notebooks:
-        expected = HAND_WRITTEN | {f"{m}.py" for m in owner} | {"__pycache__"}
-        problems += [f"{PACKAGE}/{p.name} is fed by no chapter and is not in HAND_WRITTEN of tools/tangle.py"
-                     for p in sorted((root / PACKAGE).glob("*")) if p.name not in expected and p.name[0] != "."]
+        parts = {module_file(m, root).parent for m in owner}
+        expected = {module_file(m, root) for m in owner} | {part / "__init__.py" for part in parts}
+        strangers = [p.relative_to(root / PACKAGE) for p in sorted((root / PACKAGE).rglob("*")) if p.is_file() and p not in expected]
+        problems += [f"{PACKAGE}/{p.as_posix()} is fed by no chapter and is not in HAND_WRITTEN of tools/tangle.py"
+                     for p in strangers if p.parts[0] not in HAND_WRITTEN and not any(s[0] == "." or s == "__pycache__" for s in p.parts)]
     for problem in problems:
         print(f"tangle: {problem}", file=sys.stderr)
     return 1 if problems else 0

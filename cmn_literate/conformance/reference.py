@@ -5,10 +5,18 @@
 
 import numpy as np
 
-from cmn_literate import __version__, cavi, elbo, expfam, gate, latents, multinomial_regression, polya_gamma, stick_breaking
-from cmn_literate.likelihood import class_log_probs, latent_nodes, theta_shapes
-from cmn_literate.predict import predict_log_proba
-from cmn_literate.simulate import Priors, Theta
+from cmn_literate import __version__
+from cmn_literate.network import cavi
+from cmn_literate.network import elbo
+from cmn_literate.ideas import expfam
+from cmn_literate.network import gate
+from cmn_literate.network import latents
+from cmn_literate.ideas import logistic as multinomial_regression
+from cmn_literate.ideas import polya_gamma
+from cmn_literate.ideas import stick_breaking
+from cmn_literate.roads.likelihood import class_log_probs, latent_nodes, theta_shapes
+from cmn_literate.network.predict import predict_log_proba
+from cmn_literate.network.simulate import Priors, Theta
 
 NAME, VERSION = "cmn_literate", __version__
 PROFILE = {"omega1": ["per-component", "shared"], "inner": [1, 2, 3], "order": ["canonical", "m-first"], "gamma": ["rate", "scale"],

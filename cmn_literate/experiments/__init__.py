@@ -4,5 +4,5 @@
     python -m cmn_literate experiments run --jobs 2         run what is missing
     python -m cmn_literate experiments report               what is stored
 
-Hand-written plumbing without mathematics: models come from CMNClassifier, scores from cmn_literate.metrics.
+Hand-written plumbing without mathematics: models come from CMNClassifier, scores from cmn_literate.use.metrics.
 """

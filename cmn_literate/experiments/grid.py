@@ -58,7 +58,7 @@ def options_of(cell):
 
 def sizes(dataset):
     """Training sizes of a data set, smallest first."""
-    from cmn_literate.datasets import training_sizes
+    from cmn_literate.use.datasets import training_sizes
 
     return [int(n) for n in training_sizes(dataset)]
 

@@ -21,7 +21,7 @@ TRACE_POINTS = 200
 
 def split(cell, data_home=None):
     """(data set, training rows, test rows): one test set per data set, training sets that are prefixes of one order."""
-    from cmn_literate.datasets import SPLITS, load, stratified_split
+    from cmn_literate.use.datasets import SPLITS, load, stratified_split
 
     data = load(cell.dataset, data_home)
     _, largest, n_test = SPLITS[cell.dataset]
@@ -72,9 +72,9 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
     from threadpoolctl import threadpool_limits
 
     from cmn_literate import CMNClassifier
-    from cmn_literate.classifier import PAPER_RUNS, find_method
-    from cmn_literate.methods import training_log_likelihoods
-    from cmn_literate.metrics import (accuracy, brier, decay_steps, expected_calibration_error, log_predictive_density,
+    from cmn_literate.use.classifier import PAPER_RUNS, find_method
+    from cmn_literate.roads.one_table import training_log_likelihoods
+    from cmn_literate.use.metrics import (accuracy, brier, decay_steps, expected_calibration_error, log_predictive_density,
                                       log_scores, psis_loo, steps_within, waic)
 
     setting = SETTINGS[cell.method]

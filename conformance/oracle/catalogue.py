@@ -4,12 +4,12 @@ generate.py writes this as cmn_literate/conformance/ops.json and flags.json.
 """
 
 CHAPTERS = {
-    "ingredients/stick_breaking": ["eq-stick", "eq-stick-counts", "eq-stick-inverse", "eq-log-sigmoid", "eq-kappa"],
-    "ingredients/simulate": ["eq-data", "eq-pad", "eq-priors"],
-    "ingredients/polya_gamma": ["eq-log-cosh", "eq-pg-mean", "eq-pg-var", "eq-pg-kl", "eq-pg-kl-near", "eq-pg-near", "eq-pg-far"],
-    "ingredients/blocks": ["eq-second-moment", "eq-padded-moment", "eq-gaussian-entropy", "eq-gaussian-kl", "eq-gamma",
+    "ideas/stick_breaking": ["eq-stick", "eq-stick-counts", "eq-stick-inverse", "eq-log-sigmoid", "eq-kappa"],
+    "network/simulate": ["eq-data", "eq-pad", "eq-priors"],
+    "ideas/polya_gamma": ["eq-log-cosh", "eq-pg-mean", "eq-pg-var", "eq-pg-kl", "eq-pg-kl-near", "eq-pg-near", "eq-pg-far"],
+    "ideas/expfam": ["eq-second-moment", "eq-padded-moment", "eq-gaussian-entropy", "eq-gaussian-kl", "eq-gamma",
                            "eq-gamma-mean-log", "eq-gamma-kl", "eq-mng", "eq-mng-kl", "eq-mn-rows"],
-    "ingredients/mean_field": ["eq-mr-bound", "eq-sigmoid-normal", "eq-mr-predict"],
+    "ideas/logistic": ["eq-mr-bound", "eq-sigmoid-normal", "eq-mr-predict"],
     "network/experts": ["eq-expert-update", "eq-expert-density", "eq-b-residual"],
     "network/gate": ["eq-gate-logits", "eq-gate-tilt", "eq-gate-bound", "eq-gate-counts", "eq-gate-mu"],
     "network/latents": ["eq-output-logits", "eq-output-bound", "eq-latent-x", "eq-latent-natural", "eq-output-tilt",

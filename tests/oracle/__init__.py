@@ -3,7 +3,7 @@
 Nothing below imports `cmn_literate`. `special` holds scalar functions in 50 digits, `blocks` divergences by their definition,
 `cmn` one loop per update and per term of the bound, `predict` the predictive distribution by brute-force quadrature,
 `evidence` the exact log evidence of tiny problems, `montecarlo` the bound as an average of ln p - ln q over draws.
-A state is a plain dict of float64 arrays with the field names of `cmn_literate.cavi.State`; priors are anything with the
+A state is a plain dict of float64 arrays with the field names of `cmn_literate.network.cavi.State`; priors are anything with the
 attributes v0, a0, b0, sigma0, sigma1.
 """
 from . import blocks, cmn, evidence, montecarlo, predict, special

@@ -1,21 +1,21 @@
-"""Faults for cmn_literate/bbvi.py: (id, text, text with the fault, test files that may notice)."""
+"""Faults for cmn_literate/roads/bbvi.py: (id, text, text with the fault, test files that may notice)."""
 TESTS = ("test_bbvi.py",)
 
 FAULTS = [
     ("bb-coin-slope-whole", "slope *= 0.5\n    return cost, slope", "return cost, slope", TESTS),
     ("bb-parabola-without-base", "cost += tilt[1]", "cost += 0", TESTS),
-    ("bb-tilt-half", "log_cosh + onp.log(2.0) - 0.5 * theta * square", "log_cosh + onp.log(2.0) - theta * square", TESTS),
-    ("bb-factor-diagonal-raw", "np.exp(full * onp.eye(m)) * onp.eye(m)", "(1 + full) * onp.eye(m)", TESTS),
-    ("bb-gamma-by-scale", "tau = e.g / onp.exp(f.log_b)", "tau = e.g * onp.exp(f.log_b)", TESTS),
-    ("bb-rows-without-their-noise", "A = f.M + A / onp.sqrt(tau)[..., None]", "A = f.M + A", TESTS),
+    ("bb-tilt-half", "log_cosh + np.log(2.0) - 0.5 * theta * square", "log_cosh + np.log(2.0) - theta * square", TESTS),
+    ("bb-factor-diagonal-raw", "anp.exp(full * np.eye(m)) * np.eye(m)", "(1 + full) * np.eye(m)", TESTS),
+    ("bb-gamma-by-scale", "tau = e.g / np.exp(f.log_b)", "tau = e.g * np.exp(f.log_b)", TESTS),
+    ("bb-rows-without-their-noise", "A = f.M + A / np.sqrt(tau)[..., None]", "A = f.M + A", TESTS),
     ("bb-score-without-one", "u[..., i] * eps[..., j] * diagonal - (i == j)", "u[..., i] * eps[..., j] * diagonal", TESTS),
-    ("bb-score-mean-unscaled", "M = M * onp.sqrt(theta.tau)[..., None]", "M = M * theta.tau[..., None]", TESTS),
-    ("bb-score-shape-sign", "a * (onp.log(e.g) - digamma(a))", "a * (onp.log(e.g) - onp.log(a))", TESTS),
+    ("bb-score-mean-unscaled", "M = M * np.sqrt(theta.tau)[..., None]", "M = M * theta.tau[..., None]", TESTS),
+    ("bb-score-shape-sign", "a * (np.log(e.g) - digamma(a))", "a * (np.log(e.g) - np.log(a))", TESTS),
     ("bb-blanket-without-prior", "gate.sum(2) + ratios[1]", "gate.sum(2)", TESTS),
     ("bb-blanket-latent-unweighted", "+ ratios[2], gamma * v)", "+ ratios[2], v)", TESTS),
     ("bb-control-sees-itself", "top, bottom = top.sum(0) - top, bottom.sum(0) - bottom", "top, bottom = top.sum(0), bottom.sum(0)", TESTS),
-    ("bb-slope-of-a-draw-sign", "height = side * (onp.log(x) - digamma(a)) + v", "height = side * (onp.log(x) - digamma(a)) - v", TESTS),
-    ("bb-slope-of-a-draw-tail", "side = onp.where(x >= a, 1.0, -1.0)", "side = onp.ones(a.shape)", TESTS),
+    ("bb-slope-of-a-draw-sign", "height = side * (np.log(x) - digamma(a)) + v", "height = side * (np.log(x) - digamma(a)) - v", TESTS),
+    ("bb-slope-of-a-draw-tail", "side = np.where(x >= a, 1.0, -1.0)", "side = np.ones(a.shape)", TESTS),
     ("bb-gamma-draw-frozen", "by_shape = total * gamma_slope(a, noise.g)", "by_shape = 0 * total * gamma_slope(a, noise.g)", TESTS),
     ("bb-row-stays-as-tau-moves", "total = into_tau - 0.5 / tau * ((theta.A - f.M) * into_A).sum(-1)", "total = into_tau", TESTS),
     ("bb-rate-sign", "-(tau * total).mean(0))", "(tau * total).mean(0))", TESTS),

@@ -1,27 +1,27 @@
-"""Faults for cmn_literate/mle.py: (id, text, text with the fault, test files that may notice)."""
+"""Faults for cmn_literate/roads/mle.py: (id, text, text with the fault, test files that may notice)."""
 TESTS = ("test_mle.py",)
 
 FAULTS = [
-    ("network-gate-ignored", "x1 = np.sum(gate[:, :, None] * np.einsum", "x1 = np.mean(gate[:, :, None] * np.einsum", TESTS),
-    ("network-output-bias", "np.transpose(theta.beta1[:, :-1])) + theta.beta1[:, -1]", "np.transpose(theta.beta1[:, :-1]))", TESTS),
+    ("network-gate-ignored", "x1 = anp.sum(gate[:, :, None] * anp.einsum", "x1 = anp.mean(gate[:, :, None] * anp.einsum", TESTS),
+    ("network-output-bias", "anp.transpose(theta.beta1[:, :-1])) + theta.beta1[:, -1]", "anp.transpose(theta.beta1[:, :-1]))", TESTS),
     ("network-tosses-strict", "(y >= sticks) * 1.0", "(y > sticks) * 1.0", TESTS),
-    ("network-pass-probability", "onp.cumprod(expit(-psi0), axis=0, out=gate[1:])", "onp.cumprod(expit(psi0), axis=0, out=gate[1:])", TESTS),
+    ("network-pass-probability", "np.cumprod(expit(-psi0), axis=0, out=gate[1:])", "np.cumprod(expit(psi0), axis=0, out=gate[1:])", TESTS),
     ("network-error-untossed", "error = rows.stop - rows.toss * expit(psi)", "error = rows.stop - expit(psi)", TESTS),
-    ("network-gate-sum-forward", "onp.cumsum(share[::-1], axis=0)[::-1]", "onp.cumsum(share, axis=0)", TESTS),
+    ("network-gate-sum-forward", "np.cumsum(share[::-1], axis=0)[::-1]", "np.cumsum(share, axis=0)", TESTS),
     ("network-gate-sum-off-by-one", "stop * later[:-1]) @ rows.XtT.T", "stop * later[1:]) @ rows.XtT.T", TESTS),
     ("network-experts-unweighted", "A_bar = (gate[:, None] * x1_bar)", "A_bar = (0 * gate[:, None] + x1_bar)", TESTS),
     ("map-without-prior-gradient", "slope + log_prior_grad(phi, shapes, priors))", "slope)", TESTS),
     ("map-prior-only-half", "value + float(log_prior(phi, shapes, priors))", "value + 0.5 * float(log_prior(phi, shapes, priors))", TESTS),
     ("objectives-confused", "rows = network_rows(X, y, shapes.n_classes) data = lambda phi: network_value_and_grad(phi, rows, shapes)",
      "rows = nodes\n        data = lambda phi: likelihood_value_and_grad(phi, X, y, shapes, rows)", TESTS),
-    ("start-shares-unequal", "-onp.log(onp.arange(n, 0, -1.0))", "-onp.log(onp.arange(n + 1, 1, -1.0))", TESTS),
+    ("start-shares-unequal", "-np.log(np.arange(n, 0, -1.0))", "-np.log(np.arange(n + 1, 1, -1.0))", TESTS),
     ("separated-all-sticks", "(right | (y[:, None] < stick)).all(0)", "right.all(0)", TESTS),
-    ("separated-other-side", "onp.where(y[:, None] == stick, psi > 0, psi < 0)", "onp.where(y[:, None] == stick, psi < 0, psi > 0)", TESTS),
+    ("separated-other-side", "np.where(y[:, None] == stick, psi > 0, psi < 0)", "np.where(y[:, None] == stick, psi < 0, psi > 0)", TESTS),
     ("separated-last-expert", "A = theta.A[heads.argmax(1)]", "A = theta.A[0 * heads.argmax(1)]", TESTS),
     ("separated-not-said", "if separated and priors is None:", "if separated and priors is not None:", TESTS),
     ("converged-absolute", "change < 1000 * 1e-6 * end", "change < 1000 * 1e-6", TESTS),
     ("fit-without-priors", "climb = mle_objective(X, y, shapes, objective, priors, nodes)", "climb = mle_objective(X, y, shapes, objective, None, nodes)", TESTS),
     ("fit-checkpoint-any-rows", '"fit_mle", X, y, shapes, objective, priors, nodes', '"fit_mle", y, shapes, objective, priors, nodes', TESTS),
-    ("twice-only-once", "log_softmax(onp.exp(log_probs), axis=-1)", "log_softmax(log_probs, axis=-1)", TESTS),
-    ("ceiling-of-one-class-more", "1 - onp.log(onp.e + L - 1)", "1 - onp.log(onp.e + L)", TESTS),
+    ("twice-only-once", "log_softmax(np.exp(log_probs), axis=-1)", "log_softmax(log_probs, axis=-1)", TESTS),
+    ("ceiling-of-one-class-more", "1 - np.log(np.e + L - 1)", "1 - np.log(np.e + L)", TESTS),
 ]

@@ -1,4 +1,4 @@
-"""Faults for cmn_literate/optimizers.py: (id, text, text with the fault, test files that may notice)."""
+"""Faults for cmn_literate/roads/optimizers.py: (id, text, text with the fault, test files that may notice)."""
 TESTS = ("test_optimizers.py",)
 
 FAULTS = [

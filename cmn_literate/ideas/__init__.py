@@ -1,0 +1,1 @@
+"""What the derivation stands on: evidence, the exponential family, sticks, Polya-Gamma variables, logistic regression."""

@@ -1,0 +1,1 @@
+"""The conditional mixture network: the model, its seven updates, the bound and prediction."""

@@ -1,0 +1,101 @@
+# Tangled from book/network/elbo.ipynb by tools/tangle.py; edit the notebook, not this file.
+"""The bound, with every constant in it
+
+One number bounds the log evidence of the whole network from below, provided that not one constant
+is missing from it; and a zero gradient of this number in a block of $q$ is what it means that the
+block's update is right.
+"""
+
+__all__ = ["global_kl", "category_entropy", "elbo_terms", "elbo"]
+
+
+# book/network/elbo.ipynb, cell elbo-02
+import autograd.numpy as anp
+
+from cmn_literate.network.experts import expert_log_density
+from cmn_literate.ideas.expfam import gaussian_entropy, gaussian_kl, mng_kl
+from cmn_literate.network.gate import gate_log_bound
+from cmn_literate.network.latents import output_log_bound
+from cmn_literate.checks import check_X, check_y
+
+
+# book/network/elbo.ipynb, cell elbo-05
+def global_kl(parameters, priors):
+    """KL of the global factors from their priors, nats.  [eq-global-kl]
+
+    parameters Parameters or State, priors Priors
+    -> {"beta1": ..., "beta0": ..., "experts": ...}, each >= 0
+    """
+    p = parameters
+    experts = mng_kl(p.M, p.V, p.a, p.b, priors.v0, priors.a0, priors.b0)
+    return {
+        "beta1": anp.sum(gaussian_kl(p.beta1_mu, p.beta1_S, priors.sigma1)),
+        "beta0": anp.sum(gaussian_kl(p.beta0_mu, p.beta0_S, priors.sigma0)),
+        "experts": anp.sum(experts)}
+
+
+# book/network/elbo.ipynb, cell elbo-06
+def category_entropy(gamma):
+    """-sum_k gamma_k ln gamma_k with 0 ln 0 = 0, nats.  [eq-category-entropy]
+
+    gamma (N,K) -> (N,)
+    """
+    return -anp.sum(gamma * anp.log(anp.where(gamma > 0, gamma, 1.0)), -1)
+
+
+# book/network/elbo.ipynb, cell elbo-08
+def _checked(state, X, y):
+    """X and y checked, and the shape of every field of state.  [eq-cmn-family]"""
+    for name, axes in (("M", [3]), ("beta1_mu", [2]), ("xi1", [2, 3])):
+        got = anp.shape(getattr(state, name))
+        if len(got) not in axes:
+            raise ValueError(f"state.{name}: expected {axes} axes, got {got}")
+    (K, h, D), J = anp.shape(state.M), len(state.beta1_mu)
+    X = check_X(X, n_features=D - 1)
+    y, N = check_y(y, len(X), J + 1), len(X)
+    shapes = {
+        "beta1_mu": (J, h + 1), "beta1_S": (J, h + 1, h + 1),
+        "beta0_mu": (K - 1, D), "beta0_S": (K - 1, D, D),
+        "V": (K, D, D), "a": (K,), "b": (K, h),
+        "gamma": (N, K), "mu": (N, K, h), "Sigma": (N, K, h, h),
+        "xi1": (N, J) if anp.ndim(state.xi1) == 2 else (N, K, J),
+        "xi0": (N, K - 1)}
+    for name, expected in shapes.items():
+        got = anp.shape(getattr(state, name))
+        if got != expected:
+            raise ValueError(f"state.{name}: expected shape {expected}, got {got}")
+    return X, y
+
+
+# book/network/elbo.ipynb, cell elbo-09
+def elbo_terms(state, X, y, priors):
+    """The eight terms of the bound, nats; their sum is elbo.  [eq-elbo]
+
+    state any State, X (N,d) unpadded, y (N,) in 0..L-1, priors Priors
+    -> dict of numbers: "output", "expert", "latent entropy", "gate",
+       "assignment entropy", and minus the divergences "beta1", "beta0", "experts"
+    ValueError, naming the argument, if shapes or labels do not fit.
+    """
+    (X, y), s = _checked(state, X, y), state
+    mean = lambda per_expert: anp.sum(s.gamma * per_expert)
+    kl = global_kl(s, priors)
+    return {
+        "output": mean(
+            output_log_bound(y, s.mu, s.Sigma, s.beta1_mu, s.beta1_S, s.xi1)),
+        "expert": mean(expert_log_density(X, s.mu, s.Sigma, s.M, s.V, s.a, s.b)),
+        "latent entropy": mean(gaussian_entropy(s.Sigma)),
+        "gate": mean(gate_log_bound(X, s.beta0_mu, s.beta0_S, s.xi0)),
+        "assignment entropy": anp.sum(category_entropy(s.gamma)),
+        "beta1": -kl["beta1"], "beta0": -kl["beta0"], "experts": -kl["experts"]}
+
+
+# book/network/elbo.ipynb, cell elbo-10
+def elbo(state, X, y, priors):
+    """Evidence lower bound of the augmented network, all constants included, nats.
+    [eq-elbo, eq-elbo-constants]
+
+    state any State, fresh or stale; X (N,d) unpadded, y (N,), priors Priors
+    -> a number <= ln p(y | X).  Differentiable in every field of state.
+    ValueError, naming the argument, if shapes or labels do not fit.
+    """
+    return sum(elbo_terms(state, X, y, priors).values())

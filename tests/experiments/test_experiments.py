@@ -1,0 +1,355 @@
+"""The harness of the experiments: the plan, records that survive a crash, many cells side by side, the command."""
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from cmn_literate.use.datasets import SPLITS, training_sizes
+from cmn_literate.experiments import command, figures, report, run, store
+from cmn_literate.experiments.grid import (DATASETS, SEEDS, SETTINGS, SMALL, SMALL_SEEDS, TABLE_LIMIT, Cell, options_of, plan, sizes,
+                                           small_cells, waic_size)
+
+CELL = Cell("iris", 50, "cavi", 3)
+
+
+def record(cell, seconds=2.0, **metrics):
+    return {"cell": cell._asdict(), "metrics": {"accuracy": 0.9, "lpd": -0.2, "ece": 0.05, **metrics}, "seconds": seconds,
+            "cpu_seconds": seconds, "steps": 10, "steps_decay": 4.0, "steps_within_1_nat": 7}
+
+
+def test_plan_holds_every_cavi_cell_first_and_no_cell_twice():
+    cells = plan()
+    assert len(set(cells)) == len(cells)
+    cavi = [Cell(d, n, "cavi", s) for d in DATASETS for n in training_sizes(d) for s in SEEDS]
+    assert cells[:len(cavi)] == cavi and len(SEEDS) == 16
+    assert {c.method for c in cells} == set(SETTINGS) and {c.dataset for c in cells} == set(DATASETS) <= set(SPLITS)
+    for dataset in DATASETS:
+        for method in ("gibbs", "mle-exact", "bbvi"):
+            assert len({c.seed for c in cells if (c.dataset, c.method, c.n_train) == (dataset, method, sizes(dataset)[-1])}) >= 4
+        assert any(c.method == "nuts" for c in cells if c.dataset == dataset)
+
+
+def test_all_methods_meet_at_one_size_and_the_sampler_has_four_chains_there():
+    cells = plan()
+    for dataset in DATASETS:
+        n = waic_size(dataset)
+        assert n in sizes(dataset) and (n == sizes(dataset)[-1] or n <= TABLE_LIMIT)
+        seeds = {m: {c.seed for c in cells if c[:3] == (dataset, n, m)} for m in SETTINGS}
+        assert all(len(seeds[m]) >= 4 for m in SETTINGS if m != "nuts")
+        assert len(seeds["nuts"]) * options_of(Cell(dataset, n, "nuts", 0))["n_chains"] >= 4
+
+
+def test_dear_steps_are_fewer_for_many_rows():
+    steps = [options_of(Cell("rice", n, "mle-exact", 0))["n_steps"] for n in (320, 640, 2560)]
+    assert steps == [20_000, 5000, 2000]
+    assert options_of(Cell("pinwheels", 1600, "mle-exact", 0))["n_steps"] == 20_000
+    steps = [options_of(Cell(d, 800, "bbvi", 0))["n_steps"] for d in ("pinwheels", "banknote")]
+    assert steps == [5000, 10_000]                     # of banknotes that is the cell of the table
+    assert options_of(Cell("rice", 2560, "cavi", 0)) == {} and options_of(Cell("rice", 2560, "gibbs", 0))["n_chains"] == 4
+
+
+@pytest.mark.parametrize("dataset", ["iris", "pinwheels"])
+def test_training_sets_are_nested_and_the_test_set_is_fixed(dataset):
+    *smaller, largest = sizes(dataset)
+    data, train, test = run.split(Cell(dataset, largest, "cavi", 0))
+    assert not set(train) & set(test) and len(test) == SPLITS[dataset][2]
+    for n in smaller:
+        for seed in (0, 5):                            # the seed is that of the start, not of the split
+            _, rows, same = run.split(Cell(dataset, n, "cavi", seed))
+            assert rows.tolist() == train[:n].tolist() and same.tolist() == test.tolist()
+            assert set(data.y[rows]) == set(data.y)
+    with pytest.raises(ValueError, match="n_train: expected 2 to"):
+        run.split(Cell(dataset, largest + 1, "cavi", 0))
+
+
+def test_records_come_back_and_the_last_one_counts(tmp_path):
+    other = CELL._replace(seed=4)
+    for r in (record(CELL, 2.0), record(other, 3.0), record(CELL, 5.0)):
+        store.append(tmp_path, r)
+    found = store.read(tmp_path)
+    assert found == {CELL: record(CELL, 5.0), other: record(other, 3.0)}
+    assert store.read(tmp_path / "nothing") == {}
+
+
+@pytest.mark.parametrize("cut", [1, 20, 60])
+def test_a_half_written_line_is_dropped_with_a_notice_and_spoils_nothing(tmp_path, cut):
+    store.append(tmp_path, record(CELL))
+    store.append(tmp_path, record(CELL._replace(seed=4)))
+    path = store.path_of(tmp_path, CELL)
+    whole = path.read_bytes()
+    first = whole.index(b"\n") + 1
+    path.write_bytes(whole[:first + cut])              # killed while it wrote the second record
+    said = []
+    assert set(store.read(tmp_path, said.append)) == {CELL}
+    assert len(said) == 1 and "line 2" in said[0] and path.name in said[0]
+    store.append(tmp_path, record(CELL._replace(seed=5)))
+    assert set(store.read(tmp_path, said.append)) == {CELL, CELL._replace(seed=5)}
+
+
+def test_many_cells_side_by_side_keep_what_is_done_and_name_what_failed(tmp_path, monkeypatch):
+    def fake(cell, **options):
+        if cell.seed == 2:
+            raise ValueError("seed: unlucky")
+        return record(cell, metrics_pid=os.getpid())
+
+    monkeypatch.setattr(run, "run_cell", fake)
+    cells = [CELL._replace(seed=s) for s in range(5)]
+    done, failed, left = run.run_many(cells, lambda r: store.append(tmp_path, r), jobs=2)
+    assert (done, left) == (4, 0) and failed == {cells[2]: "ValueError: seed: unlucky"}
+    found = store.read(tmp_path)
+    assert set(found) == set(cells) - {cells[2]}
+    pids = {r["metrics"]["metrics_pid"] for r in found.values()}
+    assert len(pids) == 4 and os.getpid() not in pids  # a process of its own for each cell
+
+
+def test_a_dying_process_fails_its_cell_and_no_other(tmp_path, monkeypatch):
+    def fake(cell, **options):
+        if cell.seed == 1:
+            os._exit(3)                                # as by a lack of memory: no exception, no answer
+        return record(cell)
+
+    monkeypatch.setattr(run, "run_cell", fake)
+    cells = [CELL._replace(seed=s) for s in range(4)]
+    done, failed, left = run.run_many(cells, lambda r: store.append(tmp_path, r), jobs=2)
+    assert (done, left) == (3, 0) and failed == {cells[1]: "its process died (exit code 3)"}
+    assert set(store.read(tmp_path)) == set(cells) - {cells[1]}
+
+
+def test_a_budget_that_runs_out_leaves_the_rest_for_the_next_run(tmp_path, monkeypatch):
+    def slow(cell, **options):
+        time.sleep(0.3)
+        return record(cell)
+
+    monkeypatch.setattr(run, "run_cell", slow)
+    cells = [CELL._replace(seed=s) for s in range(6)]
+    save = lambda r: store.append(tmp_path, r)
+    done, failed, left = run.run_many(cells, save, budget=0.5 / 60)
+    assert failed == {} and 1 <= done < 6 and done + left == 6
+    assert set(store.read(tmp_path)) == set(cells[:done])
+
+
+def test_a_killed_run_keeps_what_is_done_and_the_next_one_goes_on(tmp_path):
+    args = ("run", "--dataset", "iris", "--method", "cavi", "--seeds", "2", "--folder", str(tmp_path))
+    first = subprocess.Popen([sys.executable, "-m", "cmn_literate", "experiments", *args], stdout=subprocess.DEVNULL)
+    path = tmp_path / "iris-cavi.jsonl"
+    end = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    first.kill()
+    first.wait()
+    kept = store.read(tmp_path)
+    assert 1 <= len(kept) < 6
+    before = path.read_bytes()
+    out = cli(*args)
+    assert out.returncode == 0 and f"6 cells, {len(kept)} of them stored" in out.stdout
+    assert path.read_bytes().startswith(before) and len(store.read(tmp_path)) == 6
+
+
+def test_an_exhausted_budget_starts_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "run_cell", lambda cell, **options: record(cell))
+    done, failed, left = run.run_many([CELL], lambda r: store.append(tmp_path, r), budget=1e-9)
+    assert (done, failed, left) == (0, {}, 1)
+
+
+def test_thinned_traces_keep_both_ends():
+    trace = np.linspace(-5, -1, 12345)
+    steps, values = run.thin(trace)
+    assert len(steps) <= 200 and steps[0] == 1 and steps[-1] == 12345 and values[0] == -5 and values[-1] == -1
+    assert run.thin([-3.0, -2.0]) == ([1, 2], [-3.0, -2.0]) and run.thin([]) == ([], [])
+
+
+def test_estimates_come_from_the_nearest_stored_cells():
+    near, far = CELL._replace(n_train=100), CELL._replace(n_train=5)
+    stored = {near: record(near, 8.0), near._replace(seed=9): record(near, 4.0), far: record(far, 50.0)}
+    assert report.estimate(CELL, stored) == pytest.approx(3.0)
+    assert report.estimate(CELL._replace(method="gibbs"), stored) > 0
+    stored[near._replace(seed=10)] = record(near, 4.0) | {"scoring_cpu_seconds": 16.0}
+    assert report.estimate(CELL, stored) == pytest.approx(10.0)                  # the scores cost time too
+
+
+def test_estimates_allow_for_shorter_runs_at_larger_sizes():
+    small, large = Cell("rice", 640, "mle-exact", 0), Cell("rice", 1280, "mle-exact", 0)
+    ratio = options_of(large)["n_steps"] / options_of(small)["n_steps"]
+    assert ratio < 1 and report.estimate(large, {small: record(small, 60.0)}) == pytest.approx(60.0 * 2 * ratio)
+
+
+def test_summaries_are_means_over_seeds():
+    stored = {CELL._replace(seed=s): record(CELL._replace(seed=s), lpd=v) for s, v in enumerate((-1.0, -2.0, float("nan")))}
+    mean, sd, seeds = report.summaries(stored, "lpd")["iris", 50, "cavi"]
+    assert (mean, seeds) == (-1.5, 2) and sd == pytest.approx(0.5 ** 0.5)
+    table = "\n".join(report.score_table(stored))
+    assert "-1.5000 (0.7071,  2)" in table and "iris" in table
+    assert any(line.startswith("cavi") and " 720 " in line for line in report.progress_table(stored))
+
+
+def cli(*args, **options):
+    return subprocess.run([sys.executable, "-m", "cmn_literate", "experiments", *args], text=True, capture_output=True, timeout=120,
+                          **options)
+
+
+def test_dry_run_prints_the_plan_and_stores_nothing(tmp_path):
+    store.append(tmp_path, record(CELL))
+    out = cli("run", "--dry-run", "--dataset", "iris", "--method", "cavi", "--seeds", "4", "--folder", str(tmp_path))
+    assert out.returncode == 0 and f"{4 * len(sizes('iris'))} cells, 1 of them stored" in out.stdout
+    assert "iris/100/cavi/3" in out.stdout and CELL.key not in out.stdout
+    assert [p.name for p in tmp_path.iterdir()] == ["iris-cavi.jsonl"]
+
+
+@pytest.mark.parametrize("text", ["iris/40/cavi", "iris/forty/cavi/0", "irises/40/cavi/0", "iris/40/annealing/0"])
+def test_a_cell_that_does_not_exist_is_refused(text, tmp_path):
+    out = cli("run", "--only", text, "--folder", str(tmp_path))
+    assert out.returncode == 2 and "expected" in out.stderr and text in out.stderr
+
+
+@pytest.mark.parametrize("args, name", [
+    (("check", "--folder", "typo"), "--folder"), (("report", "--folder", "typo"), "--folder"), (("report", "--numbers", "bogus"), "bogus"),
+    (("check", "--cells", "-1"), "--cells"), (("check", "--seed", "-1"), "--seed"), (("check", "--limit", "1e-9"), "--limit"),
+    (("run", "--jobs", "0"), "--jobs"), (("run", "--budget", "-1"), "--budget"), (("run", "--budget", "0"), "--budget"),
+    (("run", "--budget", "nan"), "--budget"), (("run", "--seeds", "-1"), "--seeds")])
+def test_a_command_that_could_do_nothing_says_so(args, name):
+    out = cli(*args)
+    assert out.returncode != 0 and name in out.stderr and "Traceback" not in out.stderr
+
+
+def test_comparison_of_a_repeated_run():
+    a, b = record(CELL), record(CELL, lpd=-0.2 - 1e-5)
+    assert command.compare(a, a) == [] and command.compare(a, b)[0].startswith("lpd")
+    slack = Cell("iris", 40, "mle-network", 0)
+    assert command.compare(record(slack), record(slack, lpd=-0.2 - 1e-5)) == []
+
+
+def test_a_climb_is_compared_along_its_trace_and_a_sampler_at_its_end():
+    trace = lambda *values: {"trace": {"step": [1, 2, 3], "value": list(values)}}
+    climb = record(CELL) | trace(-9.0, -5.0, -4.0)
+    assert command.compare(climb, record(CELL) | trace(-9.0, -5.0, -4.0)) == []
+    assert command.compare(climb, record(CELL) | trace(-9.0, -5.1, -4.0)) == ["trace -5 -> -5.1"]
+    assert "points of trace 3 -> 2" in command.compare(climb, record(CELL) | {"trace": {"step": [1, 2], "value": [-9.0, -4.0]}})
+    draws = [record(Cell("iris", 25, "nuts", s)) | trace(-9.0, -5.0, -4.0 + 0.1 * s) for s in range(8)]
+    assert command.compare(draws[0], draws[0] | trace(-7.0, -3.0, -4.3), draws[1:]) == []
+    assert command.compare(draws[0], draws[0] | trace(-9.0, -5.0, -6.0), draws[1:]) == ["end of trace -4 -> -6"]
+
+
+def test_a_sample_takes_one_cell_of_each_method_in_turn():
+    stored = {Cell("iris", 25, m, s): record(Cell("iris", 25, m, s), 300.0 if m == "nuts" else 2.0) for m in SETTINGS for s in range(9)}
+    picked = command.sample(stored, 10, 200.0, np.random.default_rng(0))
+    assert len(set(picked)) == 10 and {c.method for c in picked[:5]} == set(SETTINGS) - {"nuts"}
+    assert {c.method for c in command.sample(stored, 6, 400.0, np.random.default_rng(0))} == set(SETTINGS)
+    assert command.sample({}, 6, 400.0, np.random.default_rng(0)) == []
+
+
+def test_numbers_that_json_lacks_are_kept_as_text(tmp_path):
+    assert [run.plain(x) for x in (0.123456789123, float("-inf"), float("nan"), None)] == [0.12345679, "-inf", "nan", None]
+    lost = record(CELL, lpd=run.plain(float("-inf")))
+    store.append(tmp_path, lost)
+    assert report.value(store.read(tmp_path)[CELL], "lpd") == -np.inf
+    assert report.summaries({CELL: lost, CELL._replace(seed=4): record(CELL)}, "lpd")["iris", 50, "cavi"][0] == -np.inf
+
+
+def test_costs_are_steps_times_seconds():
+    r = record(CELL, 2.0)                              # 10 steps, 4 of them to 95 %
+    assert report.value(r, "seconds_per_step") == 0.2 and report.value(r, "seconds_to_converge") == pytest.approx(0.8)
+    assert np.isnan(report.value(r | {"steps_decay": None}, "seconds_to_converge"))
+
+
+def test_records_are_json_without_surprises():
+    known = set(plan())
+    for path in sorted(store.Path("results/cells").glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            r = json.loads(line)
+            assert store.record_cell(r) in known and r["versions"]["numpy"] and r["command"].endswith(store.record_cell(r).key)
+            assert r["setting"].items() >= options_of(store.record_cell(r)).items()
+
+
+def test_stored_results_are_small():
+    assert sum(p.stat().st_size for p in store.Path("results").rglob("*") if p.is_file()) < 10e6
+
+
+def test_quick_cells_cover_every_method_and_all_of_their_seeds_are_stored():
+    assert sorted(c.method for c in SMALL) == sorted(3 * list(SETTINGS))
+    stored = store.read("results/small")
+    assert set(stored) == set(small_cells())
+    assert {len([c for c in stored if c.method == m]) for m in ("bbvi", "gibbs", "nuts")} == {3 * len(SMALL_SEEDS)}
+    for cell, options in small_cells().items():
+        assert stored[cell]["setting"].items() >= options.items() and stored[cell]["cpu_seconds"] <= 10
+
+
+@pytest.mark.parametrize("cell", SMALL, ids=lambda cell: cell.key)
+def test_a_quick_cell_run_again_is_what_was_stored(cell):
+    stored = store.read("results/small")
+    again = run.run_cell(cell, overrides=SMALL[cell])
+    assert 0 < again["scoring_cpu_seconds"] < 60
+    assert command.compare(stored[cell], again, command.siblings(cell, stored)) == []
+
+
+def test_a_run_that_is_off_by_more_than_its_spread_is_named():
+    cells = [Cell("iris", 25, "bbvi", s) for s in range(8)]
+    stored = {c: record(c, lpd=-0.3 + 0.01 * c.seed) for c in cells}
+    others = command.siblings(cells[0], stored)
+    assert len(others) == 7
+    sd = np.std([-0.3 + 0.01 * s for s in range(8)], ddof=1)
+    assert command.compare(stored[cells[0]], record(cells[0], lpd=-0.3 + 4.9 * sd), others) == []
+    assert command.compare(stored[cells[0]], record(cells[0], lpd=-0.3 + 5.1 * sd), others)[0].startswith("lpd")
+    assert command.compare(stored[cells[0]], record(cells[0], lpd=float("nan")), others)
+
+
+def test_figure_shows_every_stored_point_and_names_its_seeds():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    cells = {c: record(c, 2.0, lpd=-0.2 - 0.01 * c.seed) for c in
+             [Cell("iris", n, "cavi", s) for n in (25, 50) for s in range(3)] + [Cell("iris", 50, "gibbs", 0)]}
+    figure, axes = plt.subplots(2, 3, layout="constrained")
+    assert figures.six_panels(cells, "iris", axes) is axes
+    labels = [t.get_text() for t in figure.legends[0].get_texts()]
+    assert labels == ["cavi (3 seeds)", "gibbs (1 seed)"]
+    assert figures.seeds_label("bbvi", {50: 4, 100: 4, 200: 1, 400: 5, 800: 5, 1600: 4}) == "bbvi (4 seeds, 1 at 200, 5 at 400 and 800)"
+    lines = [len(ax.containers) for ax in axes.ravel()]
+    assert lines == [2, 2, 2, 1, 1, 2]                 # samplers climb nothing
+    x, y = axes[0, 1].containers[0].lines[0].get_data()
+    assert y == pytest.approx([0.21, 0.21]) and x == pytest.approx([25, 50], rel=0.1)
+    plt.close(figure)
+
+
+def test_a_line_of_the_figure_stops_where_a_size_is_not_stored():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    cells = {c: record(c, 2.0) for c in [Cell("sonar", n, "bbvi", 0) for n in (8, 64, 128)]}
+    ax = figures.panel(cells, "sonar", "accuracy")
+    y = np.asarray(ax.lines[0].get_ydata())
+    assert np.isfinite(y).tolist() == [n in (8, 64, 128) for n in sizes("sonar")]
+    assert len(ax.containers[0].lines[0].get_ydata()) == 3
+    plt.close(ax.figure)
+
+
+def test_table_one_has_means_over_seeds_beside_the_paper_and_says_how_far_they_are():
+    n = waic_size("sonar")
+    cells = [Cell("sonar", n, "cavi", s) for s in range(4)] + [Cell("sonar", 8, "cavi", 0)]
+    waics = (-0.10, -0.12, -0.14, -0.16, -9.0)
+    stored = {c: record(c, waic=w, waic_se=0.03) for c, w in zip(cells, waics)}
+    mean, error, sd, seeds = report.waic_cells(stored)["sonar", "cavi"]
+    assert (mean, error, seeds) == (pytest.approx(-0.13), pytest.approx(0.03), 4)       # the small cell is not of the table
+    lines = report.waic_table(stored)
+    at = [i for i, line in enumerate(lines) if line.startswith("sonar")][0]
+    assert "-0.130 +- 0.030 (4)" in lines[at] and "-0.1544" in lines[at + 1] and lines[at].split()[-3:] == ["-", "-", "-"]
+    z = report.waic_agreement(stored)
+    assert set(z) == {("sonar", "cavi")}
+    assert z["sonar", "cavi"] == pytest.approx((-0.13 + 0.1544) / np.sqrt(0.03**2 + np.var(waics[:4], ddof=1) / 4))
+
+
+def test_tables_by_size_count_what_is_stored_and_show_the_gaps():
+    two = {Cell("iris", 50, m, s): record(Cell("iris", 50, m, s), accuracy=v)
+           for m, vs in (("cavi", (0.8, 0.9)), ("bbvi", (0.5, 0.7))) for s, v in enumerate(vs)}
+    one = Cell("iris", 100, "cavi", 0)
+    records = {**two, one: record(one, accuracy=0.95), Cell("sonar", 8, "cavi", 0): record(Cell("sonar", 8, "cavi", 0))}
+    done = {line.split()[0]: line.split()[1:] for line in figures.coverage(records, "iris")}
+    assert done["rows"] == ["25", "50", "100"] and done["cavi"] == ["0/16", "2/16", "1/16"] and done["nuts"] == ["-", "-", "0/5"]
+    lines = figures.size_table(records, "iris", "accuracy")
+    assert [line.split() for line in lines] == [["accuracy", "25", "50", "100"], ["cavi", "-", "0.850", "0.950"], ["(0.071)"],
+                                                ["bbvi", "-", "0.600", "-"], ["(0.141)"]]
+    (n, gap, error), = figures.differences(records, "iris", "accuracy", "cavi", "bbvi")
+    assert n == 50 and gap == pytest.approx(0.25) and error == pytest.approx(np.sqrt((0.005 + 0.02) / 2))
+    for sign, ok, words in ((1, True, "holds"), (-1, False, "does not hold, fails at 50")):
+        better, lines = figures.verdicts(records, "iris", "accuracy", sign, "bbvi")
+        assert better == {50: ok} and lines[-1].endswith(f"all 1 sizes that both have: {words}")
+        assert lines[1].split() == ["50", "rows", "+0.250", "(0.112)", "cavi" if ok else "bbvi"]

@@ -1,0 +1,105 @@
+"""tools/runtime.py: turns and medians, own times, resuming, and a record that covers its plan."""
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def runtime():
+    spec = importlib.util.spec_from_file_location("runtime_tool", ROOT / "tools/runtime.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Clock:
+    """A clock that functions push forward."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def takes(self, *seconds):
+        """A function that takes these seconds in turn."""
+        waits = [seconds[i % len(seconds)] for i in range(10_000)]
+
+        def work():
+            self.now += waits.pop(0)
+        return work
+
+
+def test_methods_take_turns_and_a_slow_call_does_not_count(runtime):
+    clock, calls = Clock(), []
+    plain = {"a": clock.takes(1.0), "b": clock.takes(3.0, 3.0, 90.0, 3.0, 3.0)}
+    functions = {name: lambda name=name: (calls.append(name), plain[name]()) for name in plain}
+    seconds, rounds = runtime.median_times(functions, seconds=0.0, rounds=(5, 9), clock=clock)
+    assert seconds == {"a": 1.0, "b": 3.0} and rounds == 5
+    assert calls == ["a", "a", "b", "b"] + ["a", "b"] * 5                # warm-up, then turns
+
+
+def test_quick_functions_are_called_often_per_turn(runtime):
+    clock = Clock()
+    seconds, rounds = runtime.median_times({"a": clock.takes(0.001)}, seconds=1.0, rounds=(1, 3), clock=clock)
+    assert seconds == {"a": pytest.approx(0.001)} and rounds == 3
+    assert clock.now == pytest.approx(0.002 + 3 * 10 * 0.001)
+
+
+def test_passes_are_merged_by_the_median(runtime):
+    passes = [{"axis": "d", "rounds": 2, "seconds": {"a": t}} for t in (3.0, 1.0, 2.0)]
+    assert runtime.merge(passes) == {"axis": "d", "rounds": 6, "seconds": {"a": [1.0, 2.0, 3.0]}}
+
+
+def test_stopwatch_gives_every_piece_its_own_time(runtime, monkeypatch):
+    from cmn_literate.network import cavi
+    from cmn_literate.network import latents
+
+    clock = Clock()
+    monkeypatch.setattr(latents, "gate_rows", clock.takes(2.0))
+    monkeypatch.setattr(latents, "collect", lambda: (clock.takes(5.0)(), latents.gate_rows()))
+    pieces = {"sums": ("network.latents", ("collect",)), "gate": ("latents", ("gate_rows",)), "gone": ("cavi", ("not_there",))}
+    before = latents.collect
+    with runtime.Stopwatch(pieces, clock) as watch:
+        latents.collect()
+        latents.gate_rows()
+    assert watch.seconds == {"sums": 5.0, "gate": 4.0, "gone": 0.0}
+    assert watch.missing == ["not_there"] and not hasattr(cavi, "not_there")
+    assert latents.collect is before
+
+
+def test_a_stopped_run_goes_on_and_another_source_does_not(runtime, tmp_path):
+    made, file = [], tmp_path / "part"
+    plan = {name: ("rows", lambda v: made.append(v) or {"value": v}, (name,)) for name in "abc"}
+    runtime.measure({"a": plan["a"], "b": plan["b"]}, file, "one")
+    with file.open("a") as out:
+        out.write('\n{"key": "c", "sou')                                 # killed in the middle of a line
+    done = runtime.measure(plan, file, "one")
+    assert made == ["a", "b", "c"] and [done[k]["result"]["value"] for k in "abc"] == ["a", "b", "c"]
+    assert runtime.measure(plan, file, "one") == done and made == ["a", "b", "c"]
+    runtime.measure(plan, file, "two")
+    assert made == ["a", "b", "c"] * 2
+
+
+def test_record_is_whole(runtime):
+    record = json.loads((ROOT / "results/runtime.json").read_text())
+    points = {(p["axis"], p["value"]): p for p in record["points"]}
+    assert set(points) == {(axis, value) for axis, values in runtime.AXES.items() for value in values}
+    for (axis, value), p in points.items():
+        assert p["sizes"] == runtime.sizes_at(axis, value)
+        assert list(p["seconds"]) == list(runtime.METHODS)
+        assert all(0 < low <= middle <= high for low, middle, high in p["seconds"].values())
+    assert [(r["method"], r["axis"], r["seed"]) for r in record["runs"]] == runtime.RUNS
+    assert [p["change"] for p in record["profiles"]] == list(runtime.PROFILES)
+    assert all(sum(p["pieces"].values()) <= p["seconds"] for p in record["profiles"])
+    assert json.loads(runtime.as_text(record)) == record
+
+
+def test_along_h_the_classes_follow(runtime):
+    assert runtime.sizes_at("h", 8) == {**runtime.BASE, "h": 8, "L": 9}
+    assert runtime.sizes_at("h alone", 8) == {**runtime.BASE, "h": 8}
+    assert runtime.sizes_at("base", 0) == runtime.BASE

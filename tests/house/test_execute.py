@@ -1,0 +1,114 @@
+"""tools/execute.py: what it stores, and everything that it refuses."""
+
+import base64
+import io
+import json
+import os
+
+import execute
+import nbformat
+import numpy as np
+import pytest
+from nbformat.v4 import new_code_cell, new_output
+from notebooks import Book
+from PIL import Image
+
+FIGURE = "import matplotlib.pyplot as plt\nplt.plot([0, 1])\nplt.show()"
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A chapter, executed twice."""
+    book = Book(tmp_path_factory.mktemp("book"))
+    book.module("helper").write_text("VALUE = 7\n")
+    path = book.chapter("first", "import sys\nfrom cmn_literate.a.helper import VALUE\nprint(VALUE)\nsys.stdout.flush()\nprint('next')",
+                        "#| verify eq-a\nassert VALUE == 7\n0.5", f"#| show\n#| alt: A line\n#| alt: that rises.\n{FIGURE}",
+                        "#| solution\nprint('solved')  ", "import os\nprint(os.path.basename(os.getcwd()))")
+    environment = dict(os.environ)
+    assert execute.execute("book/a/first.ipynb", book.root) is None
+    assert dict(os.environ) == environment                                       # the chapter has its own
+    first = path.read_bytes(), path.stat().st_mtime_ns
+    assert execute.execute("book/a/first.ipynb", book.root) is None
+    return path, first
+
+
+def test_a_second_run_leaves_every_byte(stored):
+    path, (text, time) = stored
+    assert path.read_bytes() == text and path.stat().st_mtime_ns == time
+
+
+def test_stored_notebook_is_normal(stored):
+    notebook = nbformat.read(stored[0], as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.metadata == {"kernelspec": execute.KERNEL, "language_info": {"name": "python"}, "tangle": True}
+    assert [c.id for c in notebook.cells] == [f"first-0{i}" for i in range(1, 7)]
+    code = [c for c in notebook.cells if c.cell_type == "code"]
+    assert [c.execution_count for c in code] == [1, 2, 3, 4, 5]
+    assert [c.metadata for c in code] == [{}, {}, {"mystnb": {"image": {"alt": "A line that rises."}}}, {"tags": ["hide-cell"]}, {}]
+    assert [o.text for o in code[0].outputs] == ["7\nnext\n"]                    # two prints, one output
+    assert code[1].outputs[0].data == {"text/plain": "0.5"}
+    assert set(code[2].outputs[0].data) == {"image/png", "text/plain"}
+    assert code[3].source == "#| solution\nprint('solved')"
+    assert code[4].outputs[0].text == "a\n"                                      # runs in its own folder
+    assert "execution" not in json.dumps([c.metadata for c in code])             # no timing
+
+
+@pytest.mark.parametrize("cell, complaint", [
+    ("1 / 0", "ZeroDivisionError"),
+    ("%no_such_magic", "no_such_magic"),
+    ("import sys\nprint('careful', file=sys.stderr)", "writes to stderr: careful"),
+    ("import warnings\nwarnings.warn('careful')", "writes to stderr"),
+    (f"#| show\n{FIGURE}", "a figure without alt text"),
+    (f"#| show\n#| alt:\n{FIGURE}", "a figure without alt text"),
+    ("#| show\n#| alt: Nothing.\npass", "no figure appeared"),
+    (FIGURE, "mark the cell '#| show'"),
+    ("#| verify\nassert True", "must name the equations"),
+    ("#| verify stick\nassert True", "must name the equations"),
+    ("#| verify eq-a\nprint('fine')", "asserts nothing"),
+    ("#| vrify eq-a\nassert True", "unknown marker"),
+    ("object()", "memory address"),
+    ("from IPython.display import HTML\nHTML('<b>x</b>')", "stores text/html"),
+])
+def test_refuses(tmp_path, cell, complaint):
+    book = Book(tmp_path)
+    path = book.chapter("first", "x = 1", cell)
+    before = path.read_bytes()
+    said = execute.execute("book/a/first.ipynb", book.root)
+    assert said.startswith("book/a/first.ipynb, cell first-03") and complaint in said
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("check", ["assert x", "assert_allclose(a, b)", "np.testing.assert_equal(a, b)", "with pytest.raises(ValueError):\n    f()"])
+def test_what_counts_as_a_check(check):
+    assert execute.checks_something(check)
+
+
+def test_neighbouring_streams_are_merged_but_not_across_a_result():
+    stream, result = new_output("stream", name="stdout", text="a\n"), new_output("execute_result", data={"text/plain": "1"})
+    cell = new_code_cell("print('a')", outputs=[stream, dict(stream), result, dict(stream)])
+    cell.outputs = [nbformat.from_dict(o) for o in cell.outputs]
+    assert [o.get("text") for o in execute.clean_outputs(cell)] == ["a\na\n", None, "a\n"]
+
+
+@pytest.mark.parametrize("change, kept", [(0, True), (3, True), (60, False)])
+def test_a_figure_that_shows_the_same_keeps_its_bytes(change, kept):
+    def notebook(pixel, level):
+        file = io.BytesIO()
+        Image.fromarray(np.full((4, 4), 100, np.uint8) + np.uint8(pixel) * np.eye(4, dtype=np.uint8)).save(file, "png", compress_level=level)
+        png = base64.b64encode(file.getvalue()).decode()
+        return nbformat.v4.new_notebook(cells=[new_code_cell(outputs=[new_output("display_data", data={"image/png": png})])])
+
+    new, old = notebook(change, 1), notebook(0, 9)
+    before, stored = (n.cells[0].outputs[0].data["image/png"] for n in (new, old))
+    assert before != stored
+    execute.keep_same_pictures(new, old)
+    assert new.cells[0].outputs[0].data["image/png"] == (stored if kept else before)
+
+
+def test_command_line_reports_every_failing_chapter(tmp_path, capsys):
+    book = Book(tmp_path)
+    book.chapter("first", "1 / 0")
+    book.chapter("second", "print('fine')")
+    assert execute.main(["--jobs", "2"], book.root) == 1
+    said = capsys.readouterr()
+    assert "book/a/first.ipynb, cell first-02" in said.err and "executed book/a/second.ipynb" in said.out

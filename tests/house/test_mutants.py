@@ -1,0 +1,62 @@
+"""The mutation machine at work: a fixed sample always, every mutant under `-m slow`; and proof that the machine can say no."""
+import mutants
+import pytest
+from mutants import MUTANTS, SAMPLE, Mutant, chapters, control, line, occurrences, try_mutant
+from tangle import PLAIN
+
+TANGLED = tuple(chapters())
+
+
+def test_every_mutant_still_applies():
+    """The text to change occurs exactly once, in an export cell of the module's chapter; ids are unique."""
+    assert len({m.id for m in MUTANTS}) == len(MUTANTS) >= 40
+    stale = [f"{m.id}: {occurrences(m)} times in {m.module}" for m in MUTANTS if occurrences(m) != 1]
+    assert not stale, stale
+    owner = chapters()
+    for m in MUTANTS:
+        assert m.old != m.new
+        if m.module not in PLAIN:
+            mutants.script_of(owner[m.module], m)
+
+
+def test_every_module_has_mutants():
+    assert {m.module for m in MUTANTS} == {*TANGLED, *PLAIN}
+    assert len(set(SAMPLE)) == 10
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_sample_is_killed(name):
+    (mutant,) = (m for m in MUTANTS if m.id == name)
+    outcome = try_mutant(mutant, chapters())
+    print(line(outcome))
+    assert outcome.killed_by and not outcome.problem, line(outcome)
+
+
+def test_a_harmless_change_survives_and_a_stale_one_is_invalid():
+    """The machine must be able to report what it is there to report."""
+    owner = chapters()
+    harmless = Mutant("harmless", "stick_breaking", "axis=-1)[..., :0:-1]", "axis=-1)[..., :0:-1] + 0")
+    outcome = try_mutant(harmless, owner)
+    assert not outcome.killed_by and not outcome.problem and "SURVIVED" in line(outcome)
+    stale = try_mutant(harmless._replace(old="no such text"), owner)
+    assert "occurs 0 times" in stale.problem and not stale.killed_by
+    twice = try_mutant(harmless._replace(old="np."), owner)
+    assert "times in stick_breaking.py" in twice.problem and not twice.killed_by
+    nobody_looks = try_mutant(harmless._replace(tests=("test_that_is_missing.py",)), owner)
+    assert "pytest ended with 4" in nobody_looks.problem and not nobody_looks.killed_by
+    broken = try_mutant(harmless._replace(new="axis=-1)[..., :0:-1] + nobody"), owner)
+    assert "breaks the module" in broken.problem
+
+
+@pytest.mark.slow
+def test_without_a_fault_everything_passes():
+    failed = [(what, failure) for what, _, failure in control(MUTANTS, chapters(), jobs=1) if failure]
+    assert not failed, failed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.id)
+def test_every_mutant_is_killed(mutant):
+    outcome = try_mutant(mutant, chapters())
+    print(line(outcome))
+    assert outcome.killed_by and not outcome.problem, line(outcome)

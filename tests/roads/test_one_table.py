@@ -1,0 +1,232 @@
+"""CMNClassifier with the methods of the later chapters: the same protocol, options, files, interrupts, checkpoints."""
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_iris
+
+from cmn_literate import CMNClassifier
+from cmn_literate.roads.bbvi import fit_bbvi
+from cmn_literate.use.classifier import LATER, column_scale, find_method
+from cmn_literate.roads.diagnostics import PosteriorDraws, predict_log_proba
+from cmn_literate.roads.gibbs import gibbs
+from cmn_literate.roads.likelihood import class_log_probs
+from cmn_literate.roads.one_table import METHODS, Sampled, training_log_likelihoods, worst_rhat
+from cmn_literate.roads.mle import fit_mle, network_log_probs
+from cmn_literate.roads.nuts import sample_posterior
+from cmn_literate.network.predict import predict_log_proba as predict_from_factors
+from cmn_literate.network.simulate import Priors, Theta
+
+X, Y = load_iris(return_X_y=True)
+ROWS = np.arange(0, 150, 5)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+SMALL = {
+    "mle": {"n_steps": 30},
+    "map": {"n_steps": 30},
+    "bbvi": {"n_steps": 20},
+    "nuts": {"n_chains": 2, "n_warmup": 12, "n_draws": 6, "max_depth": 4},
+    "gibbs": {"n_chains": 2, "n_warmup": 20, "n_draws": 20},
+}
+
+
+def model(method, **changes):
+    options = {"n_experts": 3, "random_state": 5, "method": method, "method_options": SMALL[method], **changes}
+    return CMNClassifier(**options)
+
+
+def fitted(method, **changes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model(method, **changes).fit(X[ROWS], NAMES[Y[ROWS]])
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {method: fitted(method) for method in SMALL}
+
+
+def test_registry_names():
+    assert set(LATER) == set(METHODS) == set(SMALL)
+    for name in LATER:
+        assert find_method(name) is METHODS[name]
+
+
+@pytest.mark.parametrize("method", SMALL)
+def test_predictions_and_attributes(models, method):
+    m = models[method]
+    p = m.predict_proba(X)
+    assert p.shape == (150, 3) and np.isfinite(p).all() and p.min() >= 0
+    assert_allclose(p.sum(1), 1, rtol=1e-6)
+    assert m.score(X, NAMES[Y]) > 0.6 and set(m.predict(X)) <= set(NAMES)
+    assert np.isfinite(m.trace_).all() and len(m.trace_) > 0 and m.objective_ == pytest.approx(float(m.trace_[-1]))
+    assert hasattr(m, "elbo_") == (method == "bbvi") and isinstance(m.converged_, bool)
+    steps = {"mle": 30, "map": 30, "bbvi": 20, "nuts": 2 * 18, "gibbs": 40}[method]
+    assert m.n_sweeps_ == steps == METHODS[method].steps(m)
+
+
+@pytest.mark.parametrize("method", SMALL)
+def test_equal_seeds_give_equal_bits(models, method):
+    again = fitted(method)
+    assert again.predict_proba(X).tobytes() == models[method].predict_proba(X).tobytes()
+    other = fitted(method, random_state=6)
+    assert other.predict_proba(X).tobytes() != models[method].predict_proba(X).tobytes()
+
+
+@pytest.mark.parametrize("method", SMALL)
+def test_a_saved_model_predicts_the_same_bits(models, method, tmp_path):
+    models[method].save(tmp_path / "model.npz")
+    back = CMNClassifier.load(tmp_path / "model.npz")
+    assert back.predict_log_proba(X).tobytes() == models[method].predict_log_proba(X).tobytes()
+    assert (back.n_sweeps_, back.converged_, back.method_options) == (models[method].n_sweeps_, models[method].converged_, SMALL[method])
+
+
+@pytest.mark.parametrize("method", SMALL)
+def test_the_estimator_is_a_thin_coat(models, method):
+    """The same numbers from the pure functions, called by hand."""
+    m = models[method]
+    mean, scale = column_scale(X[ROWS])
+    Z, Z_all = (X[ROWS] - mean) / scale, (X - mean) / scale
+    rng = np.random.default_rng(5).spawn(1)[0]
+    call = {"rng": rng, **SMALL[method]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if method in ("mle", "map"):
+            run = fit_mle(Z, Y[ROWS], 3, n_classes=3, priors=Priors() if method == "map" else None, **call)
+            log_p = class_log_probs(run.theta, Z_all, run.nodes)
+        elif method == "bbvi":
+            log_p = predict_from_factors(fit_bbvi(Z, Y[ROWS], 3, n_classes=3, **call).parameters, Z_all)
+        elif method == "nuts":
+            log_p = predict_log_proba(sample_posterior(Z, Y[ROWS], 3, n_classes=3, **call), Z_all)
+        else:
+            log_p = predict_log_proba(gibbs(Z, Y[ROWS], 3, n_classes=3, **call), Z_all)
+    assert_allclose(m.predict_log_proba(X), log_p, rtol=1e-10, atol=1e-12)
+
+
+def test_the_network_objective_predicts_with_the_network():
+    m = fitted("mle", method_options={"n_steps": 30, "objective": "network"})
+    Z = (X - m.mean_) / m.scale_
+    assert_allclose(m.predict_log_proba(X), network_log_probs(m.fits_[0].theta, Z), rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", SMALL)
+@pytest.mark.parametrize("options, message", [({"n_stepz": 3}, "method_options: expected .*n_"), ("fast", "method_options: expected a dict"),
+                                              ({"checkpoint": "x.npz"}, "n_init=1")])
+def test_options_are_validated(method, options, message):
+    with pytest.raises(ValueError, match=message):
+        model(method, method_options=options, n_init=2 if options == {"checkpoint": "x.npz"} else 1).fit(X[ROWS], Y[ROWS])
+
+
+@pytest.mark.parametrize("method, bad, name", [("mle", {"n_steps": 0}, "n_steps"), ("mle", {"objective": "both"}, "objective"),
+                                               ("map", {"lr": -1.0}, "lr"), ("bbvi", {"n_particles": 0}, "n_particles"),
+                                               ("bbvi", {"objective": "iwae"}, "objective"), ("nuts", {"target": "all"}, "target"),
+                                               ("nuts", {"n_chains": 1.5}, "n_chains"), ("gibbs", {"n_draws": 0}, "n_draws"),
+                                               ("gibbs", {"thin": -1}, "thin"), ("gibbs", {"init": "zero"}, "init")])
+def test_bad_values_of_options_name_the_option(method, bad, name):
+    with pytest.raises(ValueError, match=f"{name}: expected"):
+        model(method, method_options={**SMALL[method], **bad}).fit(X[ROWS], Y[ROWS])
+
+
+@pytest.mark.parametrize("method", SMALL)
+def test_a_checkpoint_is_written_and_belongs_to_its_problem(models, method, tmp_path):
+    path = str(tmp_path / "run.npz")
+    first = fitted(method, method_options={**SMALL[method], "checkpoint": path})
+    assert (tmp_path / "run.npz").exists()
+    assert first.predict_proba(X).tobytes() == models[method].predict_proba(X).tobytes()
+    again = fitted(method, method_options={**SMALL[method], "checkpoint": path})         # all done already
+    assert again.predict_proba(X).tobytes() == first.predict_proba(X).tobytes()
+    with pytest.raises(ValueError, match="checkpoint"):
+        model(method, method_options={**SMALL[method], "checkpoint": path}).fit(X[ROWS + 1], Y[ROWS + 1])
+
+
+def test_factors_explain_themselves_and_draws_say_that_they_cannot(models):
+    assert models["bbvi"].gate(X).shape == (150, 3) and models["bbvi"].experts_.weight.shape == (3,)
+    assert models["bbvi"].uncertainty(X[:5], n_draws=8).total.shape == (5,)
+    for method in ("mle", "map", "nuts", "gibbs"):
+        with pytest.raises(AttributeError, match="keeps no factors of q"):
+            models[method].gate(X)
+
+
+def test_training_log_likelihoods(models):
+    for method in ("mle", "map"):
+        assert training_log_likelihoods(models[method], X[ROWS], NAMES[Y[ROWS]]) is None
+    draws = models["gibbs"].fits_[0].draws
+    table = training_log_likelihoods(models["gibbs"], X[ROWS], NAMES[Y[ROWS]], n_draws=40)
+    assert table.shape == (40, 30)
+    one = Theta(*(x[7] for x in draws.flatten()))
+    Z = (X[ROWS] - models["gibbs"].mean_) / models["gibbs"].scale_
+    from cmn_literate.roads.likelihood import latent_nodes
+    by_hand = class_log_probs(one, Z, latent_nodes(draws.shapes))[np.arange(30), Y[ROWS]]
+    assert_allclose(table[7], by_hand, rtol=1e-12)
+    factors = training_log_likelihoods(models["bbvi"], X[ROWS], NAMES[Y[ROWS]], n_draws=300, rng=1)
+    p = models["bbvi"].predict_proba(X[ROWS])[np.arange(30), Y[ROWS]]
+    spread = np.exp(factors).std(0) / 300**0.5
+    assert (np.abs(np.exp(factors).mean(0) - p) < 5 * spread + 1e-4).all()
+
+
+@pytest.mark.parametrize("method", ["bbvi", "gibbs", "map"])
+def test_labels_of_the_training_rows_are_checked(models, method):
+    names = NAMES[Y[ROWS]]
+    for y in (names[:, None], names[:10], np.append(names, names[:3]), names[0], Y[ROWS], np.where(ROWS > 20, names, "tulip"),
+              np.ma.masked_array(names, ROWS > 20), [["setosa"], ["setosa", "virginica"]] * 15):
+        with pytest.raises(ValueError, match="^y: expected"):
+            training_log_likelihoods(models[method], X[ROWS], y)
+    with pytest.raises(ValueError, match="^rng: expected"):
+        training_log_likelihoods(models[method], X[ROWS], names, rng="seed")
+
+
+@pytest.mark.parametrize("method", SMALL)
+def test_a_checkpoint_that_cannot_be_written_is_refused_at_the_start(method, tmp_path):
+    for path in (tmp_path / "missing" / "c.npz", tmp_path):
+        with pytest.raises(ValueError, match="^checkpoint: expected"):
+            model(method, method_options={**SMALL[method], "checkpoint": path}).fit(X[ROWS], Y[ROWS])
+
+
+def test_worst_rhat_is_infinite_for_too_few_draws_and_large_for_split_chains(models):
+    draws = models["gibbs"].fits_[0].draws
+    few = PosteriorDraws(Theta(*(x[:, :3] for x in draws.theta)), draws.log_joint[:, :3])
+    Z = (X[ROWS] - models["gibbs"].mean_) / models["gibbs"].scale_
+    assert worst_rhat(few, Z) == np.inf
+    log_joint = draws.log_joint + 100 * np.arange(2)[:, None]
+    assert worst_rhat(PosteriorDraws(draws.theta, log_joint), Z) > 1.5
+    still = Theta(*(np.repeat(x[:, :1], 20, axis=1) for x in draws.theta))
+    assert worst_rhat(PosteriorDraws(still, np.repeat([[-5.0], [-6.0]], 20, axis=1)), Z) == np.inf     # two chains that never move
+    assert worst_rhat(PosteriorDraws(Theta(*(x[:1] for x in still)), np.full((1, 20), -5.0)), Z) == np.inf
+    assert worst_rhat(PosteriorDraws(draws.theta, np.full((2, 20), -5.0)), Z) == np.inf
+    assert isinstance(models["gibbs"].fits_[0], Sampled) and models["gibbs"].fits_[0].rhat == worst_rhat(draws, Z)
+
+
+def test_worst_rhat_refuses(models):
+    draws = models["gibbs"].fits_[0].draws
+    for bad in (None, "a", X[0], np.zeros((0, 4)), X[ROWS] * np.nan, np.ma.masked_array(X[ROWS], X[ROWS] > 5), [[1, 2, 3, 4], [5]]):
+        with pytest.raises(ValueError, match="^X: expected"):
+            worst_rhat(draws, bad)
+    for n_rows in (0, None, True, 2.5, "3"):
+        with pytest.raises(ValueError, match="^n_rows: expected"):
+            worst_rhat(draws, X[ROWS], n_rows)
+
+
+@pytest.mark.parametrize("method", ["gibbs", "nuts"])
+def test_ctrl_c_keeps_the_draws_that_there_are(method):
+    """An interrupt in the progress callback, the way a user's arrives; what was drawn is returned, with a warning."""
+    m, real = model(method, verbose=2, method_options={**SMALL[method], "n_draws": 400}), METHODS[method].fit
+
+    def interrupted(Z, y, n_classes, e, rng, callback):
+        calls = []
+
+        def stop(done, value):
+            calls.append(done)
+            enough = 2 * (12 + 30) if method == "nuts" else 60
+            if done >= enough:
+                raise KeyboardInterrupt
+        return real(Z, y, n_classes, e, rng, stop)
+
+    METHODS[method] = METHODS[method]._replace(fit=interrupted)
+    try:
+        with pytest.warns(RuntimeWarning, match="interrupt"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*has not converged")
+            m.fit(X[ROWS], Y[ROWS])
+    finally:
+        METHODS[method] = METHODS[method]._replace(fit=real)
+    assert 1 <= m.fits_[0].draws.n_draws < 400 and not m.converged_
+    assert_allclose(m.predict_proba(X).sum(1), 1, rtol=1e-6)
