@@ -26,7 +26,7 @@ def problem(name, seed=SEED):
     """Scaled training rows, test rows, and sizes (K, h, L), as CMNClassifier(random_state=seed) sees them."""
     import numpy as np
 
-    from cmn_literate.use.classifier import PAPER_RUNS
+    from cmn_literate.use.datasets import PAPER_RUNS
     from cmn_literate.use.datasets import load, stratified_split
     data = load(name)
     n_train, n_test, n_experts = PAPER_RUNS[name]

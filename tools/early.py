@@ -16,7 +16,7 @@ from others import fill
 from threadpoolctl import threadpool_limits
 
 from cmn_literate import CMNClassifier
-from cmn_literate.use.classifier import PAPER_RUNS
+from cmn_literate.use.datasets import PAPER_RUNS
 from cmn_literate.experiments.grid import DATASETS, Cell, sizes, waic_size
 from cmn_literate.experiments.run import split
 from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density

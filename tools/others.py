@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 import cmn_literate
 from cmn_literate import CMNClassifier
-from cmn_literate.use.classifier import PAPER_RUNS
+from cmn_literate.use.datasets import PAPER_RUNS
 from cmn_literate.experiments.grid import DATASETS, Cell, sizes
 from cmn_literate.experiments.run import split
 from cmn_literate.use.metrics import accuracy, brier, expected_calibration_error, log_scores

@@ -22,7 +22,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from cmn_literate.network.cavi import block_sweep, init_parameters, make_blocks
-from cmn_literate.use.classifier import PAPER_RUNS, average_log_proba, column_scale, holdout_rows
+from cmn_literate.use.datasets import PAPER_RUNS, holdout_rows
+from cmn_literate.use.uncertainty import average_log_proba
+from cmn_literate.use.classifier import column_scale
 from cmn_literate.experiments.grid import Cell
 from cmn_literate.experiments.run import split, versions
 from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_scores

@@ -25,7 +25,7 @@ GROUPS = (("waveform", 480, "cavi", 4), ("waveform", 480, "mle-network", 2), ("w
 def forecast(cell, folder):
     """Log-probabilities of a cell's test rows, and their classes; kept in the folder."""
     from cmn_literate import CMNClassifier
-    from cmn_literate.use.classifier import PAPER_RUNS
+    from cmn_literate.use.datasets import PAPER_RUNS
     from cmn_literate.experiments.grid import SETTINGS, options_of
     from cmn_literate.experiments.run import split
 

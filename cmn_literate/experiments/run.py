@@ -72,7 +72,8 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
     from threadpoolctl import threadpool_limits
 
     from cmn_literate import CMNClassifier
-    from cmn_literate.use.classifier import PAPER_RUNS, find_method
+    from cmn_literate.use.datasets import PAPER_RUNS
+    from cmn_literate.learners import find_learner
     from cmn_literate.roads.one_table import training_log_likelihoods
     from cmn_literate.use.metrics import (accuracy, brier, decay_steps, expected_calibration_error, log_predictive_density,
                                       log_scores, psis_loo, steps_within, waic)
@@ -113,7 +114,7 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
         "cell": cell._asdict(),
         "setting": {"method": setting.method, **options, "n_experts": model.n_experts},
         "metrics": {name: plain(number) for name, number in metrics.items()},
-        "objective": find_method(model.method).objective, "trace": {"step": steps, "value": values},
+        "objective": find_learner(model.method).objective, "trace": {"step": steps, "value": values},
         "steps": int(model.n_sweeps_), "converged": bool(model.converged_),
         "steps_decay": None if np.isnan(decay_steps(trace)) else round(decay_steps(trace), 3), "steps_within_1_nat": steps_within(trace, 1.0),
         "seconds": round(seconds, 4), "cpu_seconds": round(cpu, 4), "seconds_per_step": float(f"{cpu / model.n_sweeps_:.4g}"),

@@ -26,7 +26,7 @@ import numpy as np
 
 from cmn_literate.network.cavi import (
     _check_problem, block_sweep, init_parameters, make_blocks)
-from cmn_literate.use.datasets import read_arrays, write_arrays
+from cmn_literate.storage import read_arrays, write_arrays
 from cmn_literate.roads.diagnostics import PosteriorDraws
 from cmn_literate.network.experts import experts_from_sums, weighted_gram
 from cmn_literate.ideas.expfam import spd_inverse_stacked

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmn_literate.network.cavi import _check_problem, fit
-from cmn_literate.use.datasets import read_arrays, write_arrays
+from cmn_literate.storage import read_arrays, write_arrays
 from cmn_literate.roads.diagnostics import PosteriorDraws
 from cmn_literate.roads.hmc import draw_momentum, hamiltonian, leapfrog
 from cmn_literate.roads.likelihood import (

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.use.datasets import read_arrays, write_arrays
+from cmn_literate.storage import read_arrays, write_arrays
 from cmn_literate.checks import check_count
 
 

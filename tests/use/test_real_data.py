@@ -11,9 +11,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from results import evaluate
 from tangle import ROOT
 
-from cmn_literate.use.classifier import PAPER_RUNS, evaluate
+from cmn_literate.use.datasets import PAPER_RUNS
 from cmn_literate.use.datasets import FILES, load
 from cmn_literate.use.metrics import accuracy, ece_if_calibrated, log_predictive_density
 
@@ -98,7 +99,7 @@ def test_a_record_is_made(tmp_path, monkeypatch):
     import results
     monkeypatch.setattr(results, "ROOT", tmp_path)
     monkeypatch.setitem(results.RECORDS, "small", (("iris",), (0,)))
-    monkeypatch.setattr("cmn_literate.use.classifier.evaluate", lambda name, seed: ({"data": name, "seed": seed, "lpd": -1 / 3},))
+    monkeypatch.setattr("results.evaluate", lambda name, seed: ({"data": name, "seed": seed, "lpd": -1 / 3},))
     results.main(["small"])
     made = json.loads((tmp_path / "results/small.json").read_text())
     assert made["runs"] == [{"data": "iris", "seed": 0, "lpd": -0.3333}] and made["sha256"] == {"iris": FILES["iris"].sha256}

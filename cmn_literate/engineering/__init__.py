@@ -1,0 +1,1 @@
+"""Data, scores and the estimator."""
