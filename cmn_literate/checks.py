@@ -4,7 +4,8 @@ Public entry points call them; no function of a derivation does.
 """
 
 from datetime import date, time, timedelta
-from numbers import Integral
+from numbers import Integral, Real
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -100,3 +101,130 @@ def check_count(value, name, least=1):
         raise ValueError(f"{name}: expected a whole number >= {least}, got "
                          f"{value!r}")
     return int(value)
+
+
+def is_number(value):
+    """True for a real number that is not a boolean; nan and infinity are numbers."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_positive(value, name):
+    """A finite number > 0, as a float; ValueError otherwise."""
+    if not is_number(value) or not 0 < value < np.inf:
+        raise ValueError(f"{name}: expected a positive finite number, got {value!r}")
+    return float(value)
+
+
+def check_not_negative(values, name):
+    """ValueError if an entry of values, numbers of any shape, is negative."""
+    if np.any((values if hasattr(values, "dtype") else np.asarray(values)) < 0):
+        raise ValueError(f"{name} must be >= 0, got {np.min(values)}")
+
+
+def check_last_axis(values, name, shape, least=0):
+    """ValueError unless values, an argument of that name and of the shape (..., J)
+    that `shape` spells, have a last axis of at least `least` entries."""
+    got = np.shape(values)
+    if least == 0 and not got:
+        raise ValueError(f"{name} must have shape {shape}, got the scalar {values}")
+    if not got or got[-1] < least:
+        raise ValueError(f"{name} must have shape {shape}, got {got}")
+
+
+def check_regression_options(y, n_classes, prior_scale, intercept, tol):
+    """ValueError unless they are what fit_multinomial takes; y as check_y returns it."""
+    if not isinstance(intercept, (bool, np.bool_)):
+        raise ValueError(f"intercept: expected True or False, got {intercept!r}")
+    if n_classes is None and (len(y) == 0 or y.max() == 0):
+        raise ValueError(f"y: expected at least two classes, got {len(y)} labels "
+                         "that are all 0; pass n_classes")
+    for name, value, least in (("prior_scale", prior_scale, "> 0"),
+                               ("tol", tol, ">= 0")):
+        number = is_number(value) and np.isfinite(value)
+        if not number or value < 0 or (value == 0 and least == "> 0"):
+            raise ValueError(f"{name}: expected a finite number {least}, got "
+                             f"{value!r}")
+
+
+def check_normal(m, v):
+    """Means and variances as float64 arrays of one shape; ValueError unless all are
+    finite and no variance is negative."""
+    m, v = np.broadcast_arrays(real_array(m, "m"), real_array(v, "v"))
+    if not np.all((v >= 0) & np.isfinite(v) & np.isfinite(m)):
+        raise ValueError("v: expected finite variances >= 0 (and m finite), got "
+                         f"v from {np.min(v)} to {np.max(v)}, m from "
+                         f"{np.min(m)} to {np.max(m)}")
+    return m, v
+
+
+def check_digits(digits):
+    """digits, a number from 1 to 15; ValueError otherwise."""
+    if not is_number(digits) or not 1 <= digits <= 15:
+        raise ValueError(f"digits: expected a number from 1 to 15, got {digits!r}")
+    return digits
+
+
+def check_instance(value, name, kind, expected):
+    """ValueError, saying what was expected, unless value is an instance of kind."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: expected {expected}, got {type(value).__name__}")
+
+
+def check_state(state, X, y):
+    """X and y checked, and the shape of every field of a State.
+
+    -> X (N,d) float64, y (N,) int64.  ValueError names the argument or the field.
+    """
+    for name, axes in (("M", [3]), ("beta1_mu", [2]), ("xi1", [2, 3])):
+        got = np.shape(getattr(state, name))
+        if len(got) not in axes:
+            raise ValueError(f"state.{name}: expected {axes} axes, got {got}")
+    (K, h, D), J = np.shape(state.M), len(state.beta1_mu)
+    X = check_X(X, n_features=D - 1)
+    y, N = check_y(y, len(X), J + 1), len(X)
+    shapes = {
+        "beta1_mu": (J, h + 1), "beta1_S": (J, h + 1, h + 1),
+        "beta0_mu": (K - 1, D), "beta0_S": (K - 1, D, D),
+        "V": (K, D, D), "a": (K,), "b": (K, h),
+        "gamma": (N, K), "mu": (N, K, h), "Sigma": (N, K, h, h),
+        "xi1": (N, J) if np.ndim(state.xi1) == 2 else (N, K, J),
+        "xi0": (N, K - 1)}
+    for name, expected in shapes.items():
+        got = np.shape(getattr(state, name))
+        if got != expected:
+            raise ValueError(f"state.{name}: expected shape {expected}, got {got}")
+    return X, y
+
+
+def check_parameters(parameters):
+    """Global factors of q, checked: any object with the eight fields below
+    -> namespace of float64 arrays.
+
+    beta1_mu (L-1,h+1), beta1_S (L-1,h+1,h+1), beta0_mu (K-1,D), beta0_S (K-1,D,D),
+    M (K,h,D), V (K,D,D), a (K,), b (K,h);  D = d+1
+    ValueError names the field that is missing, not an array of real numbers, has
+    the wrong shape, is not finite or, for a and b, not positive.
+    """
+    names = ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b")
+    missing = [name for name in names if not hasattr(parameters, name)]
+    if missing:
+        raise ValueError(f"parameters: expected the fields {', '.join(names)}; "
+                         f"a {type(parameters).__name__} has no {missing[0]}")
+    p = SimpleNamespace()
+    for name in names:
+        setattr(p, name, real_array(getattr(parameters, name), name))
+    if p.M.ndim != 3 or p.beta1_mu.ndim != 2 or not p.beta1_mu.size:
+        raise ValueError("M, beta1_mu: expected 3 and 2 axes and a stick, "
+                         f"got shapes {p.M.shape} and {p.beta1_mu.shape}")
+    (K, h, D), J = p.M.shape, len(p.beta1_mu)
+    shapes = {"beta1_mu": (J, h + 1), "beta1_S": (J, h + 1, h + 1), "V": (K, D, D),
+              "beta0_mu": (K - 1, D), "beta0_S": (K - 1, D, D), "a": (K,),
+              "b": (K, h)}
+    for name, value in vars(p).items():
+        if value.shape != shapes.get(name, value.shape):
+            raise ValueError(f"{name}: expected shape {shapes[name]} for "
+                             f"K={K}, h={h}, D={D}, got {value.shape}")
+        if not np.isfinite(value).all() or name in "ab" and not (value > 0).all():
+            positive = " positive" if name in "ab" else ""
+            raise ValueError(f"{name}: expected finite{positive} numbers")
+    return p
