@@ -37,9 +37,10 @@ from cmn_literate.use.datasets import (SPLITS, load, read_arrays, stratified_spl
 from cmn_literate.network.latents import Parameters
 from cmn_literate.use.metrics import (accuracy, expected_calibration_error,
                                   log_predictive_density)
-from cmn_literate.network.predict import (class_log_probs_by_expert, gate_log_probs,
-                                  gate_probs, point_posterior,
-                                  predict_log_proba, sample_parameters)
+from cmn_literate.engineering.quadrature import class_log_probs_by_expert
+from cmn_literate.network.predict import (
+    gate_log_probs, gate_probs, point_posterior, sample_parameters)
+from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.network.simulate import Priors
 from cmn_literate.checks import check_count, plain_array
 
