@@ -3,14 +3,11 @@
 Public entry points call them; no function of a derivation does.
 """
 
-from collections.abc import Collection
 from datetime import date, time, timedelta
-from numbers import Integral
-from typing import NamedTuple
+from numbers import Integral, Real
+from types import SimpleNamespace
 
 import numpy as np
-
-from cmn_literate.learners import LEARNERS
 
 _NO_NUMBER = (str, bytes, date, time, timedelta, np.datetime64, np.timedelta64)
 
@@ -106,194 +103,128 @@ def check_count(value, name, least=1):
     return int(value)
 
 
-def as_generator(random_state):
-    """numpy Generator from None, a whole number, a Generator or a RandomState.
+def is_number(value):
+    """True for a real number that is not a boolean; nan and infinity are numbers."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
-    None draws from numpy's global state, so that np.random.seed governs it, as in
-    scikit-learn.  ValueError for anything else.
+
+def check_positive(value, name):
+    """A finite number > 0, as a float; ValueError otherwise."""
+    if not is_number(value) or not 0 < value < np.inf:
+        raise ValueError(f"{name}: expected a positive finite number, got {value!r}")
+    return float(value)
+
+
+def check_not_negative(values, name):
+    """ValueError if an entry of values, numbers of any shape, is negative."""
+    if np.any((values if hasattr(values, "dtype") else np.asarray(values)) < 0):
+        raise ValueError(f"{name} must be >= 0, got {np.min(values)}")
+
+
+def check_last_axis(values, name, shape, least=0):
+    """ValueError unless values, an argument of that name and of the shape (..., J)
+    that `shape` spells, have a last axis of at least `least` entries."""
+    got = np.shape(values)
+    if least == 0 and not got:
+        raise ValueError(f"{name} must have shape {shape}, got the scalar {values}")
+    if not got or got[-1] < least:
+        raise ValueError(f"{name} must have shape {shape}, got {got}")
+
+
+def check_regression_options(y, n_classes, prior_scale, intercept, tol):
+    """ValueError unless they are what fit_multinomial takes; y as check_y returns it."""
+    if not isinstance(intercept, (bool, np.bool_)):
+        raise ValueError(f"intercept: expected True or False, got {intercept!r}")
+    if n_classes is None and (len(y) == 0 or y.max() == 0):
+        raise ValueError(f"y: expected at least two classes, got {len(y)} labels "
+                         "that are all 0; pass n_classes")
+    for name, value, least in (("prior_scale", prior_scale, "> 0"),
+                               ("tol", tol, ">= 0")):
+        number = is_number(value) and np.isfinite(value)
+        if not number or value < 0 or (value == 0 and least == "> 0"):
+            raise ValueError(f"{name}: expected a finite number {least}, got "
+                             f"{value!r}")
+
+
+def check_normal(m, v):
+    """Means and variances as float64 arrays of one shape; ValueError unless all are
+    finite and no variance is negative."""
+    m, v = np.broadcast_arrays(real_array(m, "m"), real_array(v, "v"))
+    if not np.all((v >= 0) & np.isfinite(v) & np.isfinite(m)):
+        raise ValueError("v: expected finite variances >= 0 (and m finite), got "
+                         f"v from {np.min(v)} to {np.max(v)}, m from "
+                         f"{np.min(m)} to {np.max(m)}")
+    return m, v
+
+
+def check_digits(digits):
+    """digits, a number from 1 to 15; ValueError otherwise."""
+    if not is_number(digits) or not 1 <= digits <= 15:
+        raise ValueError(f"digits: expected a number from 1 to 15, got {digits!r}")
+    return digits
+
+
+def check_instance(value, name, kind, expected):
+    """ValueError, saying what was expected, unless value is an instance of kind."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: expected {expected}, got {type(value).__name__}")
+
+
+def check_state(state, X, y):
+    """X and y checked, and the shape of every field of a State.
+
+    -> X (N,d) float64, y (N,) int64.  ValueError names the argument or the field.
     """
-    if random_state is None:
-        random_state = np.random.mtrand._rand
-    if isinstance(random_state, np.random.RandomState):
-        random_state = random_state.randint(2**31)
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise ValueError("random_state: expected None, a whole number >= 0 or a "
-                         f"numpy Generator, got {random_state!r}") from None
+    for name, axes in (("M", [3]), ("beta1_mu", [2]), ("xi1", [2, 3])):
+        got = np.shape(getattr(state, name))
+        if len(got) not in axes:
+            raise ValueError(f"state.{name}: expected {axes} axes, got {got}")
+    (K, h, D), J = np.shape(state.M), len(state.beta1_mu)
+    X = check_X(X, n_features=D - 1)
+    y, N = check_y(y, len(X), J + 1), len(X)
+    shapes = {
+        "beta1_mu": (J, h + 1), "beta1_S": (J, h + 1, h + 1),
+        "beta0_mu": (K - 1, D), "beta0_S": (K - 1, D, D),
+        "V": (K, D, D), "a": (K,), "b": (K, h),
+        "gamma": (N, K), "mu": (N, K, h), "Sigma": (N, K, h, h),
+        "xi1": (N, J) if np.ndim(state.xi1) == 2 else (N, K, J),
+        "xi0": (N, K - 1)}
+    for name, expected in shapes.items():
+        got = np.shape(getattr(state, name))
+        if got != expected:
+            raise ValueError(f"state.{name}: expected shape {expected}, got {got}")
+    return X, y
 
 
-def plain_labels(y):
-    """Labels as an array of numpy's own types, missing ones refused.
+def check_parameters(parameters):
+    """Global factors of q, checked: any object with the eight fields below
+    -> namespace of float64 arrays.
 
-    pandas' nullable booleans, whole numbers and texts become those of numpy.
-    ValueError that names y, for a label that is missing and for masked entries.
+    beta1_mu (L-1,h+1), beta1_S (L-1,h+1,h+1), beta0_mu (K-1,D), beta0_S (K-1,D,D),
+    M (K,h,D), V (K,D,D), a (K,), b (K,h);  D = d+1
+    ValueError names the field that is missing, not an array of real numbers, has
+    the wrong shape, is not finite or, for a and b, not positive.
     """
-    if hasattr(y, "isna") and hasattr(y, "to_numpy"):
-        missing = np.flatnonzero(np.asarray(y.isna()).reshape(len(y), -1).any(axis=1))
-        kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
-        if missing.size and getattr(getattr(y, "dtype", None), "kind", None) not in ("f", "O"):
-            raise ValueError("y: expected a label in every row, got none in row(s) "
-                             f"{', '.join(map(str, missing[:5]))}")
-        if kind is not None and not missing.size:
-            y = y.to_numpy(dtype=kind)
-    array = plain_array(y, "y", labels=True)
-    if array.dtype.kind in "mM" and np.isnat(array).any():
-        raise ValueError("y: expected a label in every row, got none in row(s) "
-                         f"{', '.join(map(str, np.flatnonzero(np.isnat(array))[:5]))}")
-    return y
-
-
-def encode_labels(y, classes=None):
-    """Labels as whole numbers from 0.
-
-    y (N,) -> classes (L,), codes (N,)
-    classes: the label set, if y need not hold all of it.  ValueError for labels
-    that do not sort, for fewer than two, or for a label outside classes.
-    """
-    try:
-        found, codes = np.unique(y, return_inverse=True)
-        given = None if classes is None else np.unique(
-            plain_array(classes, "classes", labels=True))
-    except TypeError as error:
-        raise ValueError("y: expected labels of one kind, which can be sorted "
-                         f"({error})") from None
-    if given is not None:
-        nan = given.dtype.kind == "f" and np.isnan(given).any()
-        if np.ndim(classes) != 1 or nan:
-            raise ValueError("classes: expected a list of labels, "
-                             f"got {classes!r}")
-        unknown = found[~np.isin(found, given)]
-        if unknown.size:
-            raise ValueError("y: expected labels among "
-                             f"{given.tolist()}, got {unknown.tolist()}")
-        classes = given
-        codes = np.searchsorted(classes, y)
-        found = classes
-    if len(found) < 2:
-        raise ValueError("y: expected at least two classes, got one class: "
-                         f"{found.tolist()}")
-    return found, codes
-
-
-def check_classes(n_classes, n_rows):
-    """ValueError for labels that are measurements: more than 50, and more than one for every two rows."""
-    if n_classes > max(50, n_rows / 2):
-        raise ValueError(f"y: {n_classes} different values in {n_rows} rows look like "
-                         "measurements, not classes; if they are classes, name them in "
-                         "classes=")
-
-
-def check_columns(X):
-    """ValueError for text and dates, naming the columns of a DataFrame."""
-    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
-        plain_array(X, "X")
-        return
-    names = [str(name) for name in X.columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"X: expected distinct column names, got twice: {twice}")
-    bad = []
-    for name, kind in zip(X.columns, X.dtypes):
-        try:
-            if getattr(kind, "kind", "O") not in "biufc":
-                plain_array(X[name], "X").astype(float)
-        except (TypeError, ValueError, OverflowError):
-            bad.append(str(name))
-    if bad:
-        raise ValueError(f"X: expected numeric columns, got {', '.join(bad)}")
-
-
-# ---- what the options of the estimator may be: one table for fit, the command line and the documentation
-
-class Count(NamedTuple):
-    """A whole number >= least; None too, if it has a meaning."""
-    least: int = 1
-    none: str = ""
-
-    def __str__(self):
-        return f"a whole number >= {self.least}" + (f", or None: {self.none}" if self.none else "")
-
-    def check(self, value, name):
-        if not (self.none and value is None):
-            check_count(value, name, self.least)
-
-    def parse(self, text):
-        if not text.isdecimal() or int(text) < self.least:
-            raise ValueError(f"expected a whole number >= {self.least}, got {text!r}")
-        return int(text)
-
-
-class Between(NamedTuple):
-    """A number between two others."""
-    low: float
-    high: float
-
-    def __str__(self):
-        return f"a number between {self.low} and {self.high}"
-
-    def check(self, value, name):
-        number = isinstance(value, (int, float, np.number))
-        if not number or isinstance(value, bool) or not self.low < value < self.high:
-            raise ValueError(f"{name}: expected a number between {self.low} and "
-                             f"{self.high}, got {value!r}")
-
-    def parse(self, text):
-        try:
-            value = float(text)
-        except ValueError:
-            value = np.nan
-        if not self.low < value < self.high:
-            raise ValueError(f"expected a number between {self.low} and {self.high}, got {text!r}")
-        return value
-
-
-class Choice(NamedTuple):
-    """One of some words."""
-    allowed: Collection
-
-    def __str__(self):
-        return ", ".join(self.allowed)
-
-    def check(self, value, name):
-        if value not in list(self.allowed):
-            raise ValueError(f"{name}: expected one of {', '.join(self.allowed)}, "
-                             f"got {value!r}")
-
-    def parse(self, text):
-        if text not in self.allowed:
-            raise ValueError(f"expected one of {', '.join(self.allowed)}, got {text!r}")
-        return text
-
-
-class Flag(NamedTuple):
-    """True or False."""
-
-    def __str__(self):
-        return "True or False"
-
-    def check(self, value, name):
-        if not isinstance(value, (bool, np.bool_)):
-            raise ValueError(f"{name}: expected True or False, got {value!r}")
-
-
-# option of CMNClassifier: (what it may be, what it means); the others have checks of their own
-CONSTRAINTS = {
-    "n_experts": (Count(), "number of experts, K"),
-    "latent_dim": (Count(none="number of classes - 1, at most 10"), "latent dimensions, h"),
-    "n_init": (Count(), "starts"),
-    "max_sweeps": (Count(), "limit of sweeps"),
-    "inner": (Count(), "rounds of (x, omega1) per sweep"),
-    "method": (Choice(LEARNERS), "how the network is learned"),
-    "omega1": (Choice(("per-component", "shared")), "tilts of the outputs: one per expert, or shared by all"),
-    "select": (Choice(("average", "elbo", "holdout")), "what becomes of several starts"),
-    "init": (Choice(("class-code", "random", "prior")), "where the ascent starts"),
-    "accelerate": (Flag(), "move the latent axes after each sweep"),
-    "tol": (Between(0, np.inf), "stop at a gain below this, in nats per row and sweep"),
-    "holdout": (Between(0, 1), 'share of the rows that select="holdout" scores the starts on')}
-
-
-def check_options(options):
-    """ValueError naming the first of the options {name: value} that the table does not allow."""
-    for name, (rule, _) in CONSTRAINTS.items():
-        rule.check(options[name], name)
+    names = ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b")
+    missing = [name for name in names if not hasattr(parameters, name)]
+    if missing:
+        raise ValueError(f"parameters: expected the fields {', '.join(names)}; "
+                         f"a {type(parameters).__name__} has no {missing[0]}")
+    p = SimpleNamespace()
+    for name in names:
+        setattr(p, name, real_array(getattr(parameters, name), name))
+    if p.M.ndim != 3 or p.beta1_mu.ndim != 2 or not p.beta1_mu.size:
+        raise ValueError("M, beta1_mu: expected 3 and 2 axes and a stick, "
+                         f"got shapes {p.M.shape} and {p.beta1_mu.shape}")
+    (K, h, D), J = p.M.shape, len(p.beta1_mu)
+    shapes = {"beta1_mu": (J, h + 1), "beta1_S": (J, h + 1, h + 1), "V": (K, D, D),
+              "beta0_mu": (K - 1, D), "beta0_S": (K - 1, D, D), "a": (K,),
+              "b": (K, h)}
+    for name, value in vars(p).items():
+        if value.shape != shapes.get(name, value.shape):
+            raise ValueError(f"{name}: expected shape {shapes[name]} for "
+                             f"K={K}, h={h}, D={D}, got {value.shape}")
+        if not np.isfinite(value).all() or name in "ab" and not (value > 0).all():
+            positive = " positive" if name in "ab" else ""
+            raise ValueError(f"{name}: expected finite{positive} numbers")
+    return p

@@ -221,8 +221,8 @@ def summary(outcomes):
 
 
 # ---- the faults -------------------------------------------------------------------------------------------------------
-STICK, UPDATES, BOUND, FIT, VALUES, PREDICT, CLASSIFIER, CHECKS = ((f"test_{name}.py",) for name in
-                                               ("stick_pg_expfam", "updates", "elbo", "fit", "right_values", "predict", "classifier", "checks"))
+STICK, UPDATES, BOUND, FIT, VALUES, PREDICT, QUADRATURE, CLASSIFIER, CHECKS = ((f"test_{name}.py",) for name in
+                                               ("stick_pg_expfam", "updates", "elbo", "fit", "right_values", "predict", "quadrature", "classifier", "checks"))
 
 MUTANTS = [
     # stick_breaking
@@ -364,15 +364,18 @@ MUTANTS = [
     Mutant("student-scale-for-rate", "predict", "spread[:, :, None] * p.b / p.a[:, None]", "spread[:, :, None] * p.a[:, None] / p.b", PREDICT),
     Mutant("student-without-noise", "predict", "spread = 1 + np.maximum", "spread = 1e-9 + np.maximum", PREDICT),
     Mutant("student-dof", "predict", "/ p.a[:, None]), 2 * p.a", "/ p.a[:, None]), p.a", PREDICT),
-    Mutant("stretch-sign", "predict", "np.copysign(t[..., place.reshape(np.shape(z))], z)", "t[..., place.reshape(np.shape(z))]", PREDICT),
-    Mutant("smoothstep-weights", "predict", "w * (1 - s**2)**2", "w * (1 - s**2)", PREDICT),
-    Mutant("auto-too-coarse", "predict", "(1e-9, 3.0, 1025)", "(1e-2, 3.0, 1025)", PREDICT),
-    Mutant("cubature-radius", "predict", "return np.sqrt(h) * z, np.full(2 * h", "return h * z, np.full(2 * h", PREDICT),
-    Mutant("antithetic-weights", "predict", "np.full(2 * len(z), 0.5 / len(z))", "np.full(2 * len(z), 1 / len(z))", PREDICT),
-    Mutant("twins-whatever-the-noise", "predict", "[p.a[:, None], p.b, p.M", "[p.a[:, None], 0 * p.b, p.M", PREDICT),
-    Mutant("mixture-without-gate", "predict", "logsumexp(gate[:, :, None] + experts, axis=1)", "logsumexp(experts - np.log(experts.shape[1]), axis=1)", PREDICT),
+    Mutant("stretch-sign", "quadrature", "np.copysign(t[..., place.reshape(np.shape(z))], z)", "t[..., place.reshape(np.shape(z))]", QUADRATURE),
+    Mutant("smoothstep-weights", "quadrature", "w * (1 - s**2)**2", "w * (1 - s**2)", QUADRATURE),
+    Mutant("auto-too-coarse", "quadrature", "(1e-9, 3.0, 1025)", "(1e-2, 3.0, 1025)", QUADRATURE),
+    Mutant("cubature-radius", "quadrature", "return np.sqrt(h) * z, np.full(2 * h", "return h * z, np.full(2 * h", QUADRATURE),
+    Mutant("antithetic-weights", "quadrature", "np.full(2 * len(z), 0.5 / len(z))", "np.full(2 * len(z), 1 / len(z))", QUADRATURE),
+    Mutant("twins-whatever-the-noise", "quadrature", "[p.a[:, None], p.b, p.M", "[p.a[:, None], 0 * p.b, p.M", QUADRATURE),
+    Mutant("mixture-without-gate", "quadrature", "logsumexp(gate[:, :, None] + experts, axis=1)", "logsumexp(experts - np.log(experts.shape[1]), axis=1)", QUADRATURE),
     Mutant("draws-row-scale", "predict", "noise(p.V, p.M.shape[1]) / np.sqrt(tau)[..., None]", "noise(p.V, p.M.shape[1])", PREDICT),
     Mutant("point-rate", "predict", "b=a[:, None] / tau", "b=a[:, None] * tau", PREDICT),
+    Mutant("slices-at-their-ends", "predict", "(np.arange(m) + 0.5) / m", "(np.arange(m) + 0.25) / m", PREDICT),
+    Mutant("slices-unscaled", "predict", "+ scale[:, :, None] * t", "+ t", PREDICT),
+    Mutant("slices-of-one-expert", "predict", "for nu in dof]", "for nu in dof[:1] for _ in dof]", PREDICT),
     # classifier
     Mutant("scale-is-variance", "classifier", "scale = rest.std(axis=0)", "scale = rest.var(axis=0)", CLASSIFIER),
     Mutant("constant-columns", "classifier", "np.where(flat, 1.0, scale)", "np.where(flat, scale, scale)", CLASSIFIER),
@@ -428,15 +431,18 @@ MUTANTS = [
     Mutant("code-experts-squares", "cavi", "np.einsum(\"nk,nki->ki\", gamma, r**2)", "np.einsum(\"nk,nki->ki\", gamma, r)", FIT),
     Mutant("code-gate-prior", "cavi", "coefficients_from_sums(gram, linear, priors.sigma0)", "coefficients_from_sums(gram, linear, priors.sigma1)", FIT),
     Mutant("local-factors-stop-early", "cavi", "return _z(state, X, y, None) if rounds else state", "return state", FIT),
-    Mutant("gate-probs-plug-in", "predict", "stick_log_means(*logit_moments(X, p.beta0_mu, p.beta0_S))", "stick_log_probs(logit_moments(X, p.beta0_mu, p.beta0_S)[0])", PREDICT),
-    Mutant("output-probs-plug-in", "predict", "stick_log_means(*logit_moments(rows, parameters.beta1_mu, parameters.beta1_S))", "stick_log_probs(logit_moments(rows, parameters.beta1_mu, parameters.beta1_S)[0])", PREDICT),
-    Mutant("hermite-weights", "predict", "z, w = np.polynomial.hermite_e.hermegauss(m)", "z, w = np.polynomial.hermite_e.hermegauss(m)[0], np.ones(m)", PREDICT),
-    Mutant("grid-weights", "predict", "return z, w.prod(-1)", "return z, w.mean(-1)", PREDICT),
-    Mutant("sobol-off-centre", "predict", "random_base2(power) + 0.5**(power + 1)", "random_base2(power) + 0.99 * 0.5**power", PREDICT),
-    Mutant("latents-unscaled", "predict", "+ scale[i, None] * t[expert[i]]", "+ t[expert[i]]", PREDICT),
+    Mutant("gate-probs-plug-in", "predict", "return stick_log_means(*logit_moments(X, p.beta0_mu, p.beta0_S))", "return stick_log_means(*logit_moments(X, p.beta0_mu, 0 * p.beta0_S))", PREDICT),
+    Mutant("output-probs-plug-in", "predict", "*logit_moments(rows, parameters.beta1_mu, parameters.beta1_S)", "*logit_moments(rows, parameters.beta1_mu, 0 * parameters.beta1_S)", PREDICT),
+    Mutant("hermite-weights", "quadrature", "z, w = np.polynomial.hermite_e.hermegauss(m)", "z, w = np.polynomial.hermite_e.hermegauss(m)[0], np.ones(m)", QUADRATURE),
+    Mutant("grid-weights", "quadrature", "return z, w.prod(-1)", "return z, w.mean(-1)", QUADRATURE),
+    Mutant("sobol-off-centre", "quadrature", "random_base2(power) + 0.5**(power + 1)", "random_base2(power) + 0.99 * 0.5**power", QUADRATURE),
+    Mutant("latents-unscaled", "quadrature", "+ scale[i, None] * t[expert[i]]", "+ t[expert[i]]", QUADRATURE),
     Mutant("log-density-sum", "metrics", "return float(scores.mean())", "return float(scores.sum())"),
     Mutant("quota-rank", "datasets", "np.concatenate([np.arange(s) for s in size])", "np.concatenate([np.zeros(s) for s in size])"),
     Mutant("labels-above-range", "checks", "values.max() >= top", "values.max() > top", CHECKS),
+    Mutant("parameters-not-positive", "checks", "not (value > 0).all()", "not (value == value).all()", CHECKS),
+    Mutant("state-of-other-rows", "checks", "if got != expected:", "if len(got) != len(expected):", CHECKS),
+    Mutant("normal-negative-variance", "checks", "(v >= 0) & np.isfinite(v)", "np.isfinite(v)", CHECKS),
     Mutant("inputs-not-finite", "checks", "if not np.isfinite(values).all():", "if np.isnan(values).all():", CHECKS),
 ]
 # the other roads: one file of (id, old, new, tests) per module

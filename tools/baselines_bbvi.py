@@ -44,7 +44,7 @@ def scores(state, train, test, priors):
     from cmn_literate.roads.bbvi import augmentation_gap
     from cmn_literate.network.elbo import elbo
     from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density
-    from cmn_literate.network.predict import predict_proba
+    from cmn_literate.engineering.quadrature import predict_proba
     augmented, (gap, error) = float(elbo(state, *train, priors)), augmentation_gap(state, *train, 1000)
     p = predict_proba(state, test[0])
     return {"augmented": round(augmented, 2), "gap": round(gap, 2), "gap_error": round(error, 2), "elbo": round(augmented + gap, 2),

@@ -28,7 +28,7 @@ from cmn_literate.use.classifier import column_scale
 from cmn_literate.experiments.grid import Cell
 from cmn_literate.experiments.run import split, versions
 from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_scores
-from cmn_literate.network.predict import predict_log_proba
+from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.network.simulate import Priors
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,1 +1,1 @@
-"""Data, scores and the estimator."""
+"""The same mathematics, fast: each chapter derives what it speeds up and asserts that it equals the reference."""

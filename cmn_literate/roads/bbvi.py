@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
 from cmn_literate.network.cavi import _check_problem, init_state
-from cmn_literate.network.elbo import _checked
+from cmn_literate.checks import check_state
 from cmn_literate.network.experts import lower_triangle, outer_features, pack_quadratic
 from cmn_literate.ideas.expfam import gamma_kl, second_moment
 from cmn_literate.network.gate import gate_tilt
@@ -701,7 +701,7 @@ def augmentation_gap(state, X, y, n_draws=400, rng=0):
     state State, X (N,d) unpadded, y (N,), rng int or Generator
     -> estimate, its standard error (nats)
     """
-    (X, y), f, rng = _checked(state, X, y), free_of(state), _check_rng(rng)
+    (X, y), f, rng = check_state(state, X, y), free_of(state), _check_rng(rng)
     rows, h = make_rows(X, y, len(f.beta1_mu) + 1), len(f.mu)
     gamma, tilts = responsibilities(f.logits, 0)[0], best_tilts(f, rows)
     weights = gamma * rows.b[:, None], _soft_counts(gamma)[0]

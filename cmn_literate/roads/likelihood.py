@@ -26,7 +26,7 @@ import numpy as np
 from autograd.scipy.special import logsumexp
 from scipy.special import gammaln, ndtri
 
-from cmn_literate.network.predict import grid_rule, smoothstep_rule
+from cmn_literate.engineering.quadrature import grid_rule, smoothstep_rule
 from cmn_literate.network.simulate import Theta
 from cmn_literate.checks import check_count, check_X, check_y
 from cmn_literate.ideas.expfam import pad

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tokenize
 import tomllib
+import unicodedata
 from collections import Counter
 
 import execute
@@ -143,6 +144,46 @@ def test_toc_lists_every_page():
                      if not any(part.startswith(".") for part in p.relative_to(ROOT).parts)}
     assert pages_of_book == set(chapter_order(ROOT)) | {"book/intro"}
     assert not re.search(r"^\s*#.*file:", (ROOT / "_toc.yml").read_text(), re.MULTILINE)
+
+
+def parts():
+    """{folder: paths of its pages without suffix} of every part, both in the order of _toc.yml."""
+    out = {}
+    for path in chapter_order(ROOT):
+        out.setdefault(path.split("/")[1], []).append(path)
+    return out
+
+
+@pytest.mark.parametrize("part", parts())
+def test_part_begins_with_its_page_which_leads_to_every_chapter(part):
+    page, *chapters = parts()[part]
+    assert page == f"book/{part}/index"
+    text = (ROOT / f"{page}.md").read_text()
+    linked = {target.rpartition(".")[0] for target in re.findall(r"\]\(([\w./-]+)\)", text)}
+    assert [path for path in chapters if path.rpartition("/")[2] not in linked] == []
+    prose = re.sub(r"\]\([^)]*\)", "]", text.partition("\n\n")[2].partition("\n- ")[0])
+    assert len(re.findall(r"[.?](?=\s|$)", prose)) == 5, "five sentences before the map"
+
+
+def glossary():
+    """[(term, meaning)] of the glossary, in its order."""
+    text = re.search(r"```\{glossary\}\n(.*?)\n```", (ROOT / "book/start/glossary.md").read_text(), re.DOTALL)[1]
+    return [tuple(re.fullmatch(r"(\S.*)\n  (\S.*)", entry).groups()) for entry in text.split("\n\n")]
+
+
+def test_glossary_is_in_alphabetical_order():
+    terms = [unicodedata.normalize("NFKD", term).encode("ascii", "ignore").decode().lower() for term, _ in glossary()]
+    assert len(terms) >= 40 and terms == sorted(set(terms))
+
+
+@pytest.mark.parametrize("term, meaning", glossary(), ids=[term for term, _ in glossary()])
+def test_term_has_one_sentence_and_a_chapter_that_speaks_of_it(term, meaning):
+    links = re.findall(r"\[[^\]]+\]\((\.\./[\w./]+)\)", meaning)
+    assert len(links) == 1 and meaning.endswith(".") and meaning.partition("; see ")[2].startswith("[")
+    chapter = (ROOT / "book/start" / links[0]).resolve().relative_to(ROOT).as_posix()
+    prose = "\n".join(c.source for c in CHAPTERS[chapter].cells if c.cell_type == "markdown").lower()
+    words = [w for w in re.findall(r"[\w-]+", term.lower()) if w not in {"or", "of", "and"}]
+    assert any(re.search(rf"\b{re.escape(w)}", prose) for w in words), f"{chapter} does not use the word"
 
 
 # ---- paper, symbols, files

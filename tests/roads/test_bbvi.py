@@ -13,7 +13,7 @@ from cmn_literate.roads.bbvi import (
     state_of, unpack_free)
 from cmn_literate.network.elbo import elbo
 from cmn_literate.network.latents import Parameters, State, make_rows
-from cmn_literate.network.predict import predict_proba
+from cmn_literate.engineering.quadrature import predict_proba
 from cmn_literate.network.simulate import Priors
 
 PRIORS = Priors(v0=3.0, a0=2.5, b0=1.5, sigma0=2.0, sigma1=1.7)

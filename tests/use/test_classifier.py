@@ -28,7 +28,9 @@ from cmn_literate.use.uncertainty import average_log_proba, entropy
 from cmn_literate.checks import encode_labels
 from cmn_literate.use.datasets import holdout_rows
 from cmn_literate.use.metrics import log_predictive_density
-from cmn_literate.network.predict import class_log_probs_by_expert, gate_probs, predict_proba
+from cmn_literate.engineering.quadrature import class_log_probs_by_expert
+from cmn_literate.network.predict import gate_probs
+from cmn_literate.engineering.quadrature import predict_proba
 from cmn_literate.network.simulate import Priors
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -243,7 +245,8 @@ def test_splits_of_the_doubt():
 def test_epistemic_doubt_agrees_between_routes():
     """Mean divergence from the forecast against the drop of entropy, by many draws of a small fit."""
     model = make(n_experts=2, n_init=2).fit(X, (X[:, 0] > 0).astype(int))
-    from cmn_literate.network.predict import point_posterior, predict_log_proba, sample_parameters
+    from cmn_literate.network.predict import point_posterior, sample_parameters
+    from cmn_literate.engineering.quadrature import predict_log_proba
     Z, doubts = (X[:5] - model.mean_) / model.scale_, []
     for i, result in enumerate(model.fits_):
         for theta in zip(*sample_parameters(result.parameters, np.random.default_rng(i), 300)):
