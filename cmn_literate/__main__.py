@@ -122,7 +122,7 @@ def check_out(path):
 
 def report_scores(model, X, y, what):
     """Print accuracy, log score and calibration error on rows that the fit did not see."""
-    from cmn_literate.checks import encode_labels
+    from cmn_literate.inputs import encode_labels
     from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density
 
     _, codes = encode_labels(y, model.classes_)

@@ -25,7 +25,7 @@ from cmn_literate.network import cavi
 from cmn_literate.use import classifier
 from cmn_literate.use.classifier import column_scale
 from cmn_literate.use.uncertainty import average_log_proba, entropy
-from cmn_literate.checks import encode_labels
+from cmn_literate.inputs import encode_labels
 from cmn_literate.use.datasets import holdout_rows
 from cmn_literate.use.metrics import log_predictive_density
 from cmn_literate.engineering.quadrature import class_log_probs_by_expert
