@@ -39,7 +39,8 @@ RUNS = [(method, axis, seed) for seed in range(3) for axis in FAR for method in 
 RUNS += [("mle-exact", "base", 0), ("bbvi", "base", 0)]
 # whose times these are
 MODULES = ("ideas/stick_breaking", "ideas/polya_gamma", "ideas/expfam", "ideas/logistic", "network/simulate", "network/experts", "network/gate",
-           "network/latents", "network/elbo", "network/cavi", "roads/likelihood", "roads/optimizers", "roads/mle", "roads/bbvi", "roads/gibbs")
+           "network/latents", "network/elbo", "network/cavi", "engineering/coordinates", "engineering/nodes", "engineering/gradients",
+           "roads/likelihood", "roads/optimizers", "roads/mle", "roads/bbvi", "roads/gibbs")
 
 
 def sizes_at(axis, value):
