@@ -3,6 +3,8 @@
 Public entry points call them; no function of a derivation does.
 """
 
+import math
+import os
 from datetime import date, time, timedelta
 from numbers import Integral, Real
 from types import SimpleNamespace
@@ -228,3 +230,120 @@ def check_parameters(parameters):
             positive = " positive" if name in "ab" else ""
             raise ValueError(f"{name}: expected finite{positive} numbers")
     return p
+def is_seed(rng):
+    """Whether rng is a whole number >= 0 or a numpy Generator."""
+    whole = isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0
+    return whole or isinstance(rng, np.random.Generator)
+
+
+def check_rng(rng):
+    """A Generator from a seed >= 0 or a Generator; ValueError otherwise."""
+    if not is_seed(rng):
+        raise ValueError(f"rng: expected a seed >= 0 or a Generator, got {rng!r}")
+    return np.random.default_rng(rng)
+
+
+def check_choice(value, name, choices):
+    """ValueError, naming the argument, unless value is one of two or more texts."""
+    if value not in choices:
+        raise ValueError(f"{name}: expected {' or '.join(map(repr, choices))}, got "
+                         f"{value!r}")
+
+
+def check_checkpoint(path):
+    """ValueError unless path is None or a file that write_arrays can write."""
+    if path is None:
+        return
+    try:
+        if os.path.isdir(path) or not os.path.basename(path):
+            raise OSError("it is a folder")
+        part = os.fspath(path) + f".{os.getpid()}.part"
+        open(part, "wb").close()
+        os.unlink(part)
+    except (OSError, TypeError, ValueError) as error:
+        raise ValueError("checkpoint: expected a file that can be written, got "
+                         f"{path!r} ({error})") from None
+
+
+def check_data(X, y, shapes, nodes, labels=True):
+    """Inputs, labels and nodes that fit the sizes (K, h, L, d) of a network.
+
+    -> X (N,d) float, y (N,) int64 (None if labels=False), z (Q,r), w (Q,)
+    """
+    K, h, L, d = shapes
+    X = check_X(X, n_features=d)
+    y = check_y(y, len(X), L) if labels else None
+    z, w = (np.asarray(part, dtype=float) for part in nodes)
+    r = min(h, L - 1)
+    if z.ndim != 2 or z.shape[1] != r or w.shape != z.shape[:1] or not w.size:
+        raise ValueError(f"nodes: expected z (Q, {r}) and w (Q,) for h={h}, "
+                         f"L={L}, got {z.shape} and {w.shape}")
+    return X, y, z, w
+
+
+def check_climb(x, rates):
+    """The start of a climb as a vector (P,), after a look at the numbers of AdaBelief.
+
+    rates: {"lr", "b1", "b2", "eps", "eps_root"}
+    """
+    try:
+        x = np.array(x, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError("x: expected a vector of finite numbers, got others "
+                         f"({error})") from None
+    if x.ndim != 1 or not np.isfinite(x).all():
+        raise ValueError("x: expected a vector of finite numbers, got "
+                         + (f"shape {x.shape}" if x.ndim != 1 else "others"))
+    for name, value in rates.items():
+        top = 1 if name in ("b1", "b2") else math.inf
+        fine = is_number(value) and 0 <= value < top
+        if not fine or name == "lr" and value == 0:
+            raise ValueError(f"{name}: expected a number from 0 (lr: above 0) and "
+                             f"below {top}, got {value!r}")
+    return x
+
+
+def check_climbed(value, grad, x):
+    """ValueError unless value is a number and grad like x (P,)."""
+    if np.shape(value) != () or np.shape(grad) != x.shape:
+        raise ValueError(f"value_and_grad: expected shapes (), {x.shape}, "
+                         f"got {np.shape(value)}, {np.shape(grad)}")
+
+
+def check_optional(value, name, kind):
+    """ValueError, naming the argument, unless value is None or a kind."""
+    if value is not None and not isinstance(value, kind):
+        raise ValueError(f"{name}: expected {kind.__name__} or None, got {value!r}")
+
+
+def check_theta(theta, shapes, kind, shapes_of):
+    """ValueError unless theta is None or a kind whose sizes, by shapes_of, are shapes."""
+    if theta is not None and (not isinstance(theta, kind) or shapes_of(theta) != shapes):
+        got = shapes_of(theta) if isinstance(theta, kind) else repr(theta)
+        raise ValueError(f"start: expected a {kind.__name__} of {shapes}, got {got}")
+
+
+def check_draws(draws, name="draws", least=4):
+    """Draws as a float64 array (chains, draws, ...), at least 4 per chain.
+
+    ValueError, naming the argument, otherwise.
+    """
+    draws = real_array(draws, name)
+    if draws.ndim < 2 or draws.shape[0] < 1 or draws.shape[1] < least:
+        raise ValueError(f"{name}: expected an array (chains, draws >= {least}, "
+                         f"...), got shape {draws.shape}")
+    return draws
+
+
+def check_leading_axes(theta, log_joint, stats):
+    """ValueError unless the fields of theta and everything in stats have the axes
+    (chain, draw) of log_joint."""
+    lead, dims = log_joint.shape, dict(zip(theta._fields, (4, 4, 5, 4)))
+    for name, value in theta._asdict().items():
+        if value.ndim != dims[name] or value.shape[:2] != lead:
+            raise ValueError(f"{name}: expected {dims[name]} axes, the first two "
+                             f"{lead} as in log_joint, got {value.shape}")
+    for name, value in stats.items():
+        if np.shape(value)[:2] != lead:
+            raise ValueError(f"stats[{name!r}]: expected leading axes {lead}, "
+                             f"got shape {np.shape(value)}")

@@ -63,7 +63,7 @@ def gradient_times(X, y, u):
     """What a gradient of each target costs, at the same place."""
     import numpy as np
 
-    from cmn_literate.roads.likelihood import Shapes
+    from cmn_literate.engineering.coordinates import Shapes
     from cmn_literate.roads.nuts import posterior_target
     from cmn_literate.network.simulate import Priors
 
@@ -82,7 +82,7 @@ def run(checkpoint=None, jobs=1):
     from cmn_literate.use.classifier import column_scale
     from cmn_literate.use.datasets import load, stratified_split
     from cmn_literate.roads.diagnostics import bfmi, draw_log_probs, ess_bulk, ess_tail, split_rhat
-    from cmn_literate.roads.likelihood import Shapes, to_white
+    from cmn_literate.engineering.coordinates import Shapes, to_white
     from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density
     from cmn_literate.network.simulate import Priors
 

@@ -39,7 +39,8 @@ RUNS = [(method, axis, seed) for seed in range(3) for axis in FAR for method in 
 RUNS += [("mle-exact", "base", 0), ("bbvi", "base", 0)]
 # whose times these are
 MODULES = ("ideas/stick_breaking", "ideas/polya_gamma", "ideas/expfam", "ideas/logistic", "network/simulate", "network/experts", "network/gate",
-           "network/latents", "network/elbo", "network/cavi", "roads/likelihood", "roads/optimizers", "roads/mle", "roads/bbvi", "roads/gibbs")
+           "network/latents", "network/elbo", "network/cavi", "engineering/coordinates", "engineering/nodes", "engineering/gradients",
+           "roads/likelihood", "roads/optimizers", "roads/mle", "roads/bbvi", "roads/gibbs")
 
 
 def sizes_at(axis, value):
@@ -67,7 +68,7 @@ def problem(N, d, K, h, L, seed=0):
 
 def nodes_for(shapes):
     """About as many nodes whatever the dimension of the integral."""
-    from cmn_literate.roads.likelihood import latent_nodes
+    from cmn_literate.engineering.nodes import latent_nodes
 
     return latent_nodes(shapes, round(NODES ** (1 / min(shapes.rank, 2))) if shapes.rank < 3 else NODES, rng=0)
 
@@ -75,7 +76,8 @@ def nodes_for(shapes):
 def stepper(method, sizes):
     """A function that does one step of a running fit."""
     from cmn_literate.network.cavi import block_sweep, init_parameters, init_state, make_blocks
-    from cmn_literate.roads.likelihood import Shapes, explicit_value_and_grad, pack, to_white
+    from cmn_literate.engineering.coordinates import Shapes, pack, to_white
+    from cmn_literate.engineering.gradients import explicit_value_and_grad
     from cmn_literate.roads.optimizers import adabelief_init, adabelief_step
     from cmn_literate.network.simulate import Priors, sample_theta
 

@@ -14,7 +14,9 @@ from cmn_literate.network import latents
 from cmn_literate.ideas import logistic as multinomial_regression
 from cmn_literate.ideas import polya_gamma
 from cmn_literate.ideas import stick_breaking
-from cmn_literate.roads.likelihood import class_log_probs, latent_nodes, theta_shapes
+from cmn_literate.engineering.gradients import class_log_probs
+from cmn_literate.engineering.nodes import latent_nodes
+from cmn_literate.engineering.coordinates import theta_shapes
 from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.network.simulate import Priors, Theta
 

@@ -1,1 +1,1 @@
-"""The same mathematics, fast: each chapter derives what it speeds up and asserts that it equals the reference."""
+"""The same network, fast: each module computes what a theory chapter defines, and is held equal to it."""

@@ -32,7 +32,7 @@ from cmn_literate.network.cavi import (
     Fit, block_sweep, expand, init_parameters, make_blocks)
 from cmn_literate.network.elbo import global_kl
 from cmn_literate.network.latents import Parameters
-from cmn_literate.network.predict import predict_log_proba
+from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.storage import (
     check_writable, fingerprint, generator_from, generator_state, pack_tree,
     read_arrays, unpack_tree, write_arrays)

@@ -107,7 +107,7 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
             warnings.simplefilter("ignore")              # the number of rows over the limit is stored instead
             w, loo = waic(draws), psis_loo(draws)
         metrics |= {"waic": w.elpd / len(train), "waic_se": w.se / len(train), "waic_bad_rows": int((w.p_rows > 0.4).sum()),
-                    "loo": loo.elpd / len(train), "loo_se": loo.se / len(train), "loo_bad_rows": int((loo.k > 0.7).sum())}
+                    "loo": loo.elpd / len(train), "loo_se": loo.se / len(train), "loo_bad_rows": int((~(loo.k <= 0.7)).sum())}      # an unknown tail index included
     steps, values = thin(trace)
     scoring = time.process_time() - scoring
     return {

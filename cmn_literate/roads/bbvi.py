@@ -27,7 +27,8 @@ from cmn_literate.ideas.expfam import gamma_kl, second_moment
 from cmn_literate.network.gate import gate_tilt
 from cmn_literate.network.latents import (
     Parameters, State, make_rows, output_logits, parameters_of, responsibilities)
-from cmn_literate.roads.optimizers import _check_rng, _is_real, maximize
+from cmn_literate.checks import check_rng, is_number
+from cmn_literate.roads.optimizers import maximize
 from cmn_literate.ideas.polya_gamma import tilt_moments
 from cmn_literate.network.simulate import Priors, Theta
 from cmn_literate.checks import check_count
@@ -626,9 +627,9 @@ def _check_run(priors, objective, n_particles, rng, init, tol):
         raise ValueError('init: expected "class-code", "random" or "prior", got '
                          f"{init!r}")
     check_count(n_particles, "n_particles")
-    if not _is_real(tol) or not tol == tol:
+    if not is_number(tol) or not tol == tol:
         raise ValueError(f"tol: expected a number (nats per row), got {tol!r}")
-    return _check_rng(rng)
+    return check_rng(rng)
 
 
 # book/roads/bbvi.ipynb, cell bbvi-62
@@ -701,7 +702,7 @@ def augmentation_gap(state, X, y, n_draws=400, rng=0):
     state State, X (N,d) unpadded, y (N,), rng int or Generator
     -> estimate, its standard error (nats)
     """
-    (X, y), f, rng = check_state(state, X, y), free_of(state), _check_rng(rng)
+    (X, y), f, rng = check_state(state, X, y), free_of(state), check_rng(rng)
     rows, h = make_rows(X, y, len(f.beta1_mu) + 1), len(f.mu)
     gamma, tilts = responsibilities(f.logits, 0)[0], best_tilts(f, rows)
     weights = gamma * rows.b[:, None], _soft_counts(gamma)[0]

@@ -31,10 +31,11 @@ from cmn_literate.roads.diagnostics import PosteriorDraws
 from cmn_literate.network.experts import experts_from_sums, weighted_gram
 from cmn_literate.ideas.expfam import spd_inverse_stacked
 from cmn_literate.network.latents import responsibilities
-from cmn_literate.roads.likelihood import log_prior, pack, theta_shapes
+from cmn_literate.engineering.coordinates import log_prior, pack, theta_shapes
 from cmn_literate.ideas.logistic import coefficients_from_sums
 from cmn_literate.roads.nuts import _spawn
-from cmn_literate.roads.optimizers import _check_checkpoint, fingerprint
+from cmn_literate.checks import check_checkpoint
+from cmn_literate.roads.optimizers import fingerprint
 from cmn_literate.network.predict import sample_parameters
 from cmn_literate.network.simulate import (
     Priors, Theta, sample_data, sample_theta)
@@ -375,7 +376,7 @@ def _check_plan(priors, init, checkpoint, counts):
         raise ValueError(f"init: expected 'prior' or 'cavi', got {init!r}")
     for name, value in counts.items():
         check_count(value, name, least=0 if name == "n_warmup" else 1)
-    _check_checkpoint(checkpoint)
+    check_checkpoint(checkpoint)
 
 
 # book/roads/gibbs.ipynb, cell gibbs-47

@@ -31,10 +31,12 @@ from cmn_literate.network.cavi import _check_problem, fit
 from cmn_literate.storage import read_arrays, write_arrays
 from cmn_literate.roads.diagnostics import PosteriorDraws
 from cmn_literate.roads.hmc import draw_momentum, hamiltonian, leapfrog
-from cmn_literate.roads.likelihood import (
-    Shapes, explicit_value_and_grad, from_white, latent_nodes,
-    marginal_value_and_grad, pack, to_white, unpack)
-from cmn_literate.roads.optimizers import _check_checkpoint, _check_rng, _is_real
+from cmn_literate.engineering.coordinates import (
+    Shapes, from_white, pack, to_white, unpack)
+from cmn_literate.engineering.gradients import (
+    explicit_value_and_grad, marginal_value_and_grad)
+from cmn_literate.engineering.nodes import latent_nodes
+from cmn_literate.checks import check_checkpoint, check_rng, is_number
 from cmn_literate.network.predict import sample_parameters
 from cmn_literate.network.simulate import Priors, Theta, sample_theta
 from cmn_literate.checks import check_count, real_array
@@ -485,10 +487,10 @@ def _check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass,
     if q0.ndim != 2 or not q0.size or not np.isfinite(q0).all():
         raise ValueError("q0: expected finite numbers (chains, P), got shape "
                          f"{q0.shape}")
-    if not (_is_real(target_accept) and 0 < target_accept < 1):
+    if not (is_number(target_accept) and 0 < target_accept < 1):
         raise ValueError("target_accept: expected a number between 0 and 1, got "
                          f"{target_accept!r}")
-    if step is not None and not (_is_real(step) and 0 < step < np.inf):
+    if step is not None and not (is_number(step) and 0 < step < np.inf):
         raise ValueError(f"step: expected a positive number, got {step!r}")
     if inv_mass is not None:
         inv_mass = real_array(inv_mass, "inv_mass")
@@ -499,10 +501,10 @@ def _check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass,
         if not (np.isfinite(inv_mass).all() and (inv_mass > 0).all()):
             raise ValueError("inv_mass: expected positive numbers, got "
                              f"{inv_mass}")
-    if not (_is_real(checkpoint_every) and checkpoint_every >= 0):
+    if not (is_number(checkpoint_every) and checkpoint_every >= 0):
         raise ValueError("checkpoint_every: expected a number of seconds, got "
                          f"{checkpoint_every!r}")
-    _check_checkpoint(checkpoint)
+    check_checkpoint(checkpoint)
     if n_jobs > 1:
         try:
             pickle.dumps(value_and_grad)
@@ -552,7 +554,7 @@ def nuts(value_and_grad, q0, n_warmup=800, n_draws=64, rng=0, target_accept=0.8,
     q0, inv_mass = _check_nuts(
         value_and_grad, q0, n_jobs, target_accept, step, inv_mass, checkpoint,
         checkpoint_every)
-    key = _check_rng(rng).integers(2**32, size=4)
+    key = check_rng(rng).integers(2**32, size=4)
     plan = Plan(
         check_count(n_warmup, "n_warmup", 0), check_count(n_draws, "n_draws"),
         float(target_accept), check_count(max_depth, "max_depth"),
@@ -618,7 +620,7 @@ CAVI_SWEEPS = 100
 
 def _spawn(rng, n):
     """n Generators from a seed or a Generator; ValueError if it can have none."""
-    rng = _check_rng(rng)
+    rng = check_rng(rng)
     try:
         return rng.spawn(n)
     except TypeError:
@@ -680,8 +682,8 @@ def sample_posterior(
     X, y, shapes = _check_network(
         X, y, n_experts, latent_dim, n_classes, priors)
     density, n_eps = posterior_target(X, y, shapes, priors, target, n_nodes)
-    n_chains, rng = check_count(n_chains, "n_chains"), _check_rng(rng)
-    _check_checkpoint(checkpoint)
+    n_chains, rng = check_count(n_chains, "n_chains"), check_rng(rng)
+    check_checkpoint(checkpoint)
     u = starting_points(X, y, shapes, priors, n_chains, init, rng)
     q0 = np.concatenate([u, rng.normal(size=(n_chains, n_eps))], 1)
     run = nuts(

@@ -16,20 +16,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import check_count, check_X, encode_labels, plain_array
+from cmn_literate.checks import check_count, check_X, plain_array
+from cmn_literate.inputs import encode_labels
 from cmn_literate.learners import learner_options
 from cmn_literate.network.latents import Parameters
-from cmn_literate.network.predict import predict_log_proba as predict_from_factors
+from cmn_literate.engineering.quadrature import (
+    predict_log_proba as predict_from_factors)
 from cmn_literate.network.predict import sample_parameters
 from cmn_literate.network.simulate import Theta
 from cmn_literate.roads.bbvi import fit_bbvi
 from cmn_literate.roads.diagnostics import (
-    PosteriorDraws, convergence, draw_log_probs, predict_log_proba)
+    PosteriorDraws, convergence, draw_log_probs, predict_from_draws)
 from cmn_literate.roads.gibbs import gibbs
-from cmn_literate.roads.likelihood import Nodes, class_log_probs, latent_nodes
+from cmn_literate.engineering.nodes import Nodes, latent_nodes
+from cmn_literate.engineering.gradients import class_log_probs
 from cmn_literate.roads.mle import fit_mle, network_log_probs
 from cmn_literate.roads.nuts import sample_posterior
-from cmn_literate.roads.optimizers import _check_rng
 
 
 class Method(NamedTuple):
@@ -197,7 +199,7 @@ def _nuts_steps(e):
 
 
 def _predict_sampled(sampled, Z):
-    return predict_log_proba(sampled.draws, Z)
+    return predict_from_draws(sampled.draws, Z)
 
 
 def _pack_sampled(sampled):
@@ -255,7 +257,7 @@ def training_log_likelihoods(model, X, y, n_draws=200, rng=0):
     by the kept starts -> (S,N) nats; None for a point estimate, which has no draws
     ValueError names a bad argument.
     """
-    Z, rng = model.inputs(X), _check_rng(rng)
+    Z, rng = model.inputs(X), check_rng(rng)
     if plain_array(y, "y", labels=True).shape != (len(Z),):
         raise ValueError(f"y: expected one label for each of {len(Z)} rows, got "
                          f"shape {np.shape(y)}")

@@ -20,9 +20,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cmn_literate.checks import (
-    as_generator, check_classes, check_columns, check_count, check_options,
+from cmn_literate.inputs import (
+    as_generator, check_classes, check_columns, check_options,
     encode_labels, plain_labels)
+from cmn_literate.checks import check_count
 from cmn_literate.engineering.runs import drive, stored_generator
 from cmn_literate.learners import (
     find_learner, learner_options, not_converged, progress_bar)

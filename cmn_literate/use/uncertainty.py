@@ -17,10 +17,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from cmn_literate.checks import as_generator, check_count
-from cmn_literate.network.predict import (class_log_probs_by_expert, gate_log_probs,
-                                  point_posterior, predict_log_proba,
-                                  sample_parameters)
+from cmn_literate.checks import check_count
+from cmn_literate.engineering.coordinates import theta_shapes
+from cmn_literate.engineering.gradients import class_log_probs
+from cmn_literate.engineering.nodes import Nodes, latent_nodes
+from cmn_literate.engineering.quadrature import (
+    class_log_probs_by_expert, cubature_rule)
+from cmn_literate.inputs import as_generator
+from cmn_literate.network.predict import gate_log_probs, sample_parameters
+from cmn_literate.network.simulate import Theta
 
 
 # book/use/uncertainty.ipynb, cell uncertainty-05
@@ -72,9 +77,12 @@ def mutual_information(starts, Z, log_p, n_draws, rng):
     """
     total, each = 0.0, -(-n_draws // len(starts))
     for parameters in starts:
-        rule = "auto" if parameters.M.shape[1] <= 2 else "cubature"
-        for theta in zip(*sample_parameters(parameters, rng, each)):
-            log_q = predict_log_proba(point_posterior(theta), Z, method=rule)
+        thetas = sample_parameters(parameters, rng, each)
+        rank = theta_shapes(thetas).rank
+        nodes = (latent_nodes(theta_shapes(thetas)) if rank <= 2
+                 else Nodes(*cubature_rule(rank)))
+        for theta in zip(*thetas):
+            log_q = class_log_probs(Theta(*theta), Z, nodes)
             total = total + divergence(log_q, log_p)
     return total / (each * len(starts))
 
