@@ -22,7 +22,7 @@ from cmn_literate.roads.gibbs import gibbs
 from cmn_literate.network.latents import Parameters
 from cmn_literate.roads.likelihood import Nodes, class_log_probs, latent_nodes
 from cmn_literate.roads.mle import fit_mle, network_log_probs
-from cmn_literate.roads.nuts import sample_posterior
+from cmn_literate.roads.posterior import sample_posterior
 from cmn_literate.roads.optimizers import _check_rng
 from cmn_literate.network.predict import predict_log_proba as predict_from_factors
 from cmn_literate.network.predict import sample_parameters
