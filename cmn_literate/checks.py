@@ -5,6 +5,7 @@ Public entry points call them; no function of a derivation does.
 
 import math
 import os
+import pickle
 from datetime import date, time, timedelta
 from numbers import Integral, Real
 from types import SimpleNamespace
@@ -243,13 +244,6 @@ def check_rng(rng):
     return np.random.default_rng(rng)
 
 
-def check_choice(value, name, choices):
-    """ValueError, naming the argument, unless value is one of two or more texts."""
-    if value not in choices:
-        raise ValueError(f"{name}: expected {' or '.join(map(repr, choices))}, got "
-                         f"{value!r}")
-
-
 def check_checkpoint(path):
     """ValueError unless path is None or a file that write_arrays can write."""
     if path is None:
@@ -347,3 +341,129 @@ def check_leading_axes(theta, log_joint, stats):
         if np.shape(value)[:2] != lead:
             raise ValueError(f"stats[{name!r}]: expected leading axes {lead}, "
                              f"got shape {np.shape(value)}")
+
+
+def check_number(value, name, expected, fits):
+    """A real number for which fits(value) is true; ValueError otherwise, which says
+    what was expected in these words."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not fits(value):
+        raise ValueError(f"{name}: expected {expected}, got {value!r}")
+    return value
+
+
+def check_choice(value, name, choices, quote="'"):
+    """ValueError, naming the argument, unless value is one of the texts in choices."""
+    if value not in choices:
+        *first, last = (f"{quote}{choice}{quote}" for choice in choices)
+        raise ValueError(f"{name}: expected {', '.join(first)} or {last}, got "
+                         f"{value!r}")
+
+
+def check_kind(value, name, kind):
+    """ValueError, naming the argument, unless value is an instance of kind."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: expected {kind.__name__}, got {value!r}")
+
+
+def check_position(q):
+    """Places of chains, a finite float64 array (..., P), copied.
+
+    ValueError, naming q, otherwise.
+    """
+    q = real_array(q, "q").copy()
+    if q.ndim < 1 or not np.isfinite(q).all():
+        raise ValueError(f"q: expected finite numbers (..., P), got {q}")
+    return q
+
+
+def check_starts(q0):
+    """Starts of chains, a finite float64 array (chains, P) that is not empty, copied.
+
+    ValueError, naming q0, otherwise.
+    """
+    q0 = real_array(q0, "q0").copy()
+    if q0.ndim != 2 or not q0.size or not np.isfinite(q0).all():
+        raise ValueError("q0: expected finite numbers (chains, P), got shape "
+                         f"{q0.shape}")
+    return q0
+
+
+def check_inverse_mass(inv_mass, shape):
+    """Diagonal of an inverse mass matrix, a positive number or array of that shape.
+
+    ValueError, naming inv_mass, otherwise.   -> float64 array
+    """
+    inv_mass = real_array(inv_mass, "inv_mass")
+    if inv_mass.shape not in ((), shape):
+        raise ValueError(f"inv_mass: expected a number or shape {shape}, got "
+                         f"{inv_mass.shape}")
+    if not ((inv_mass > 0).all() and np.isfinite(inv_mass).all()):
+        raise ValueError(f"inv_mass: expected positive numbers, got {inv_mass}")
+    return inv_mass
+
+
+def check_slopes(value, grad, shape):
+    """ValueError unless the answer of value_and_grad at a place of that shape
+    (..., P) has shapes (...) and (..., P)."""
+    if np.shape(value) != shape[:-1] or np.shape(grad) != shape:
+        raise ValueError(f"value_and_grad: expected shapes {shape[:-1]} and {shape}, "
+                         f"got {np.shape(value)} and {np.shape(grad)}")
+
+
+def check_sendable(value_and_grad):
+    """ValueError unless value_and_grad can be sent to another process."""
+    try:
+        pickle.dumps(value_and_grad)
+    except Exception as error:
+        raise ValueError(
+            "value_and_grad: with n_jobs > 1 expected a function of a module, "
+            f"or a partial of one, that can be pickled ({error})") from None
+
+
+def check_start_state(state, kind, free_of, expected):
+    """free_of(state), a named tuple of finite arrays of the expected shapes.
+
+    ValueError, naming start, unless state is a kind, with positive definite
+    covariances, for which this comes out.
+    """
+    if not isinstance(state, kind):
+        raise ValueError(f"start: expected a {kind.__name__}, got "
+                         f"{type(state).__name__}")
+    try:
+        free = free_of(state)
+    except np.linalg.LinAlgError:
+        raise ValueError("start: expected positive definite covariances, got "
+                         "others") from None
+    got = type(expected)(*(np.shape(field) for field in free))
+    if got != expected:
+        raise ValueError(f"start: expected free numbers of shapes {expected}, "
+                         f"got {got}")
+    if not all(np.isfinite(field).all() for field in free):
+        raise ValueError("start: expected finite factors, got others")
+    return free
+
+
+def check_chain_start(value, grad, shape, index):
+    """ValueError unless log density and gradient at the start of a chain, a place of
+    that shape (P,), have their shapes and are finite."""
+    check_slopes(value, grad, shape)
+    if not (np.isfinite(value) and np.isfinite(grad).all()):
+        raise ValueError("q0: expected starts with finite log density and "
+                         f"gradient, chain {index} has log density {value}")
+
+
+def check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass,
+               checkpoint_every):
+    """Arguments of nuts that are not counts.   -> q0 (chains, P), inv_mass (P,) or None"""
+    q0 = check_starts(q0)
+    check_number(target_accept, "target_accept", "a number between 0 and 1",
+                 lambda v: 0 < v < 1)
+    if step is not None:
+        check_number(step, "step", "a positive number", lambda v: 0 < v < np.inf)
+    if inv_mass is not None:
+        inv_mass = check_inverse_mass(inv_mass, q0.shape[1:]) + np.zeros(q0.shape[1])
+    check_number(checkpoint_every, "checkpoint_every", "a number of seconds",
+                 lambda v: v >= 0)
+    if n_jobs > 1:
+        check_sendable(value_and_grad)
+    return q0, inv_mass

@@ -29,7 +29,7 @@ def processor_seconds():
 
 def timed_draws(checkpoint, *data, **options):
     """sample_posterior with a line of progress now and then; (draws, processor seconds over all interruptions)."""
-    from cmn_literate.roads.nuts import sample_posterior
+    from cmn_literate.roads.posterior import sample_posterior
 
     file = Path(f"{checkpoint}.seconds")
     before = json.loads(file.read_text()) if checkpoint and file.exists() else 0.0
@@ -64,7 +64,7 @@ def gradient_times(X, y, u):
     import numpy as np
 
     from cmn_literate.engineering.coordinates import Shapes
-    from cmn_literate.roads.nuts import posterior_target
+    from cmn_literate.roads.posterior import posterior_target
     from cmn_literate.network.simulate import Priors
 
     shapes, times = Shapes(20, 2, 3, X.shape[1]), {}

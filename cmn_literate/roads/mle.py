@@ -30,7 +30,7 @@ from cmn_literate.roads.likelihood import log_likelihood
 from cmn_literate.roads.optimizers import maximize
 from cmn_literate.network.simulate import Priors, Theta
 from cmn_literate.checks import (
-    check_choice, check_count, check_instance, check_rng, check_theta, check_X, check_y)
+    check_choice, check_count, check_optional, check_rng, check_theta, check_X, check_y)
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_log_probs
 

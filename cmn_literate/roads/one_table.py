@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import check_count, check_X, plain_array
+from cmn_literate.checks import check_count, check_rng, check_X, plain_array
 from cmn_literate.inputs import encode_labels
 from cmn_literate.learners import learner_options
 from cmn_literate.network.latents import Parameters
@@ -31,7 +31,7 @@ from cmn_literate.roads.gibbs import gibbs
 from cmn_literate.engineering.nodes import Nodes, latent_nodes
 from cmn_literate.engineering.gradients import class_log_probs
 from cmn_literate.roads.mle import fit_mle, network_log_probs
-from cmn_literate.roads.nuts import sample_posterior
+from cmn_literate.roads.posterior import sample_posterior
 
 
 class Method(NamedTuple):

@@ -12,7 +12,8 @@ from cmn_literate.roads.diagnostics import ess_mean, predict_from_draws, split_r
 from cmn_literate.roads.hmc import hamiltonian, leapfrog
 from cmn_literate.engineering.coordinates import Shapes, to_white
 from cmn_literate.roads.likelihood import explicit_log_joint
-from cmn_literate.roads.nuts import Point, nuts, nuts_step, posterior_target, sample_posterior, starting_points
+from cmn_literate.roads.nuts import Point, nuts, nuts_step
+from cmn_literate.roads.posterior import posterior_target, sample_posterior, starting_points
 from cmn_literate.network.simulate import Priors
 
 
@@ -295,7 +296,7 @@ def test_bad_network_arguments_are_named(name, changes):
 
 
 def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_starts_are_fitted(tmp_path, monkeypatch):
-    monkeypatch.setattr("cmn_literate.roads.nuts.fit", lambda *args, **options: pytest.fail("a start was fitted"))
+    monkeypatch.setattr("cmn_literate.roads.posterior.fit", lambda *args, **options: pytest.fail("a start was fitted"))
     for path in (tmp_path / "missing" / "c.npz", tmp_path):
         with pytest.raises(ValueError, match="^checkpoint: expected"):
             sample_posterior(X, Y, checkpoint=path, **TINY)

@@ -14,7 +14,7 @@ from cmn_literate.roads.gibbs import gibbs
 from cmn_literate.engineering.gradients import class_log_probs
 from cmn_literate.roads.one_table import METHODS, Sampled, training_log_likelihoods, worst_rhat
 from cmn_literate.roads.mle import fit_mle, network_log_probs
-from cmn_literate.roads.nuts import sample_posterior
+from cmn_literate.roads.posterior import sample_posterior
 from cmn_literate.engineering.quadrature import predict_log_proba as predict_from_factors
 from cmn_literate.network.simulate import Priors, Theta
 
