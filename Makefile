@@ -51,8 +51,9 @@ html: $(READY)          ## render the stored notebooks; a warning is an error
 browser: $(READY)       ## look at the built book in a real browser
 	$(PY) -m pytest -q tests/house/test_browser.py
 
-test-full: test         ## and all mutants, long runs, the wheel, the coverage of the package
-	$(PY) -m pytest -q -n 2 -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py
+test-full: test         ## and all mutants, long runs, the wheel, the coverage, the arithmetic of other processors
+	$(PY) -m pytest -q -n 2 -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py --ignore tests/house/test_processors.py
+	$(PY) -m pytest -q -s -m slow tests/house/test_processors.py
 
 package: $(READY)       ## build the wheel, install it in an empty environment, fit
 	$(PY) -m pytest -q -m slow tests/house/test_wheel.py
