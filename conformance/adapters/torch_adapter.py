@@ -2,7 +2,7 @@
 
     python -m cmn_conformance run --adapter conformance/adapters/torch_adapter.py
 
-Where PyTorch lives in another Python than cmn_literate, serve.py (which needs NumPy alone) goes there:
+Where PyTorch lives in another Python than the kit, serve.py (which needs NumPy alone) goes there:
 
     python -m cmn_conformance run --command "/other/python conformance/cmn_conformance/serve.py conformance/adapters/torch_adapter.py"
 """

@@ -1,4 +1,5 @@
-"""The wheels, each alone in an empty environment: the core imports, fits and predicts, the estimator names what it misses; the kit needs numpy alone."""
+"""The wheels, each alone in an empty environment: the core imports, fits and predicts, the estimator names what it misses; the kit asks
+an adapter with numpy alone."""
 
 import os
 import re
