@@ -1,6 +1,6 @@
 """What the vectors are about: the operations, the flags, and the equation behind each.
 
-generate.py writes this as cmn_literate/conformance/ops.json and flags.json.
+generate.py writes this as conformance/cmn_conformance/ops.json and flags.json.
 """
 
 CHAPTERS = {

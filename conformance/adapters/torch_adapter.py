@@ -1,10 +1,10 @@
 """CAVI for conditional mixture networks in PyTorch, float32 and float64, levels 0 to 4.
 
-    python -m cmn_literate.conformance run --adapter examples/adapters/torch_adapter.py
+    python -m cmn_conformance run --adapter conformance/adapters/torch_adapter.py
 
-Where PyTorch lives in another Python than cmn_literate, serve.py (which needs NumPy alone) goes there:
+Where PyTorch lives in another Python than the kit, serve.py (which needs NumPy alone) goes there:
 
-    python -m cmn_literate.conformance run --command "/other/python cmn_literate/conformance/serve.py examples/adapters/torch_adapter.py"
+    python -m cmn_conformance run --command "/other/python conformance/cmn_conformance/serve.py conformance/adapters/torch_adapter.py"
 """
 
 import math

@@ -24,8 +24,8 @@ def make_plugin(config):
     """The part that works, with its imports."""
     import pytest
 
-    from cmn_literate.conformance import catalogue, report, runner
-    from cmn_literate.conformance.process import NotStarted, check_wait, open_adapter
+    from cmn_conformance import catalogue, report, runner
+    from cmn_conformance.process import NotStarted, check_wait, open_adapter
 
     option = lambda name: config.getoption(f"cmn_{name}")
 
@@ -102,7 +102,7 @@ def make_plugin(config):
             if not asked:
                 self.adapter.stop()
                 raise pytest.UsageError("the adapter has none of the operations of these cases; an operation is named as in "
-                                        "python -m cmn_literate.conformance list")
+                                        "python -m cmn_conformance list")
             items.extend(asked)
 
         @pytest.hookimpl(tryfirst=True)

@@ -1,35 +1,30 @@
 """The adapter of this very package: candidate number one of the suite, not the source of its numbers.
 
-    python -m cmn_literate.conformance run --adapter cmn_literate.conformance.reference
+    python -m cmn_conformance run --adapter cmn_literate
 """
 
 import numpy as np
+from cmn_conformance.catalogue import operations
 
 from cmn_literate import __version__
-from cmn_literate.network import cavi
-from cmn_literate.network import elbo
-from cmn_literate.ideas import expfam
-from cmn_literate.network import gate
-from cmn_literate.network import latents
-from cmn_literate.ideas import logistic as multinomial_regression
-from cmn_literate.ideas import polya_gamma
-from cmn_literate.ideas import stick_breaking
-from cmn_literate.roads.likelihood import class_log_probs, latent_nodes, theta_shapes
+from cmn_literate.ideas import expfam, logistic, polya_gamma, stick_breaking
+from cmn_literate.network import cavi, elbo, gate, latents
 from cmn_literate.network.predict import predict_log_proba
 from cmn_literate.network.simulate import Priors, Theta
+from cmn_literate.roads.likelihood import class_log_probs, latent_nodes, theta_shapes
 
 NAME, VERSION = "cmn_literate", __version__
 PROFILE = {"omega1": ["per-component", "shared"], "inner": [1, 2, 3], "order": ["canonical", "m-first"], "gamma": ["rate", "scale"],
            "sticks": ["K-1", "K"]}
 
 log_cosh_half, pg_mean, pg_var, pg_kl = polya_gamma.log_cosh_half, polya_gamma.pg_mean, polya_gamma.pg_var, polya_gamma.pg_kl
-log_sigmoid_normal = multinomial_regression.log_sigmoid_normal
-stick_logits, stick_log_means = stick_breaking.stick_logits, multinomial_regression.stick_log_means
+log_sigmoid_normal = logistic.log_sigmoid_normal
+stick_logits, stick_log_means = stick_breaking.stick_logits, logistic.stick_log_means
 second_moment, padded_second_moment = expfam.second_moment, expfam.padded_second_moment
 gaussian_entropy, gaussian_kl = expfam.gaussian_entropy, expfam.gaussian_kl
 categorical_entropy = elbo.category_entropy
 gate_logits, output_logits = gate.gate_logits, latents.output_logits
-stick_log_bound = multinomial_regression.stick_log_bound
+stick_log_bound = logistic.stick_log_bound
 
 
 def stick_log_probs(psi, profile):
@@ -160,7 +155,6 @@ def log_likelihood(X, y, beta1, beta0, A, tau):
 
 def ops():
     """The operations by name; "elbo" is the module here, so its function has another name."""
-    from cmn_literate.conformance.catalogue import operations
     here = {**globals(), "elbo": bound}
     return {name: here[name] for name in operations()}
 

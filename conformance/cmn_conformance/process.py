@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 
-from cmn_literate.conformance.serve import PROTOCOL, Host, load
+from cmn_conformance.serve import PROTOCOL, Host, load
 
 LONGEST = 1 << 24                                        # bytes of one line
 MAX_WAIT = 1_000_000                                     # seconds; some systems cannot wait for five times as long
@@ -291,7 +291,7 @@ class ProcessAdapter:
 
 def python_command(spec):
     """How to run a Python adapter as a process."""
-    return [sys.executable, "-m", "cmn_literate.conformance.serve", spec]
+    return [sys.executable, "-m", "cmn_conformance.serve", spec]
 
 
 def open_adapter(adapter=None, command=None, in_process=False, **limits):

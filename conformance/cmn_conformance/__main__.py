@@ -6,9 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from cmn_literate.conformance import catalogue, report
-from cmn_literate.conformance.process import MAX_WAIT, NotStarted, open_adapter
-from cmn_literate.conformance.runner import BadRequest, ask, exit_code, greeting, read_xfails, run, why_not_asked
+from cmn_conformance import catalogue, report
+from cmn_conformance.process import MAX_WAIT, NotStarted, open_adapter
+from cmn_conformance.runner import BadRequest, ask, exit_code, greeting, read_xfails, run, why_not_asked
 
 EPILOG = """exit code: 0 all that was asked passed, 1 something failed, 2 nothing was tested (wrong request, adapter did not start)"""
 
@@ -35,7 +35,7 @@ def levels(text):
 
 
 def parser():
-    p = argparse.ArgumentParser(prog="python -m cmn_literate.conformance", description="Test an implementation of conditional mixture networks.",
+    p = argparse.ArgumentParser(prog="python -m cmn_conformance", description="Test an implementation of conditional mixture networks.",
                                 epilog=EPILOG)
     sub = p.add_subparsers(dest="what", required=True)
 
@@ -147,7 +147,7 @@ def command_list(args):
 
 
 def show_values(title, values, kinds):
-    from cmn_literate.conformance.values import decode
+    from cmn_conformance.values import decode
 
     import numpy as np
     print(title)

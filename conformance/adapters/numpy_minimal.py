@@ -1,6 +1,6 @@
 """CAVI for conditional mixture networks in plain NumPy: levels 0 to 5, as short as it gets.
 
-    python -m cmn_literate.conformance run --adapter examples/adapters/numpy_minimal.py
+    python -m cmn_conformance run --adapter conformance/adapters/numpy_minimal.py
 
 One function per operation of ops.json; the arguments are the names under "in" of a case, the value is what stands under "out".
 Arrays are indexed n row, k expert, l output stick, j gate stick, i latent dimension; Xt is X with a column of ones at the end.

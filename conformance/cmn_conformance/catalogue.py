@@ -26,7 +26,7 @@ class Case(NamedTuple):
 
 
 def here():
-    return resources.files("cmn_literate.conformance")
+    return resources.files("cmn_conformance")
 
 
 def read(*parts):

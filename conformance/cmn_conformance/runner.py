@@ -5,10 +5,10 @@ import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cmn_literate.conformance.catalogue import DTYPES, default_profile, foreign_choices, operations, suite_info
-from cmn_literate.conformance.process import LocalAdapter, NotStarted, Trouble
-from cmn_literate.conformance.report import summarise
-from cmn_literate.conformance.values import compare
+from cmn_conformance.catalogue import DTYPES, default_profile, foreign_choices, operations, suite_info
+from cmn_conformance.process import LocalAdapter, NotStarted, Trouble
+from cmn_conformance.report import summarise
+from cmn_conformance.values import compare
 
 REPORT_VERSION = 1
 

@@ -1,6 +1,6 @@
 """CAVI for conditional mixture networks in JAX, float32 and float64, levels 0 to 5.
 
-    python -m cmn_literate.conformance run --adapter examples/adapters/jax_adapter.py --dtype f32
+    python -m cmn_conformance run --adapter conformance/adapters/jax_adapter.py --dtype f32
 
 Everything is a pure function of arrays and is compiled by jit, once for each set of shapes.
 """

@@ -1,6 +1,6 @@
 """Answer the questions of the conformance kit, as JSON lines on standard input and output, with Python functions.
 
-    python -m cmn_literate.conformance.serve package.module[:object]
+    python -m cmn_conformance.serve package.module[:object]
     python serve.py adapter.py[:object]                  (this file needs numpy alone, so it can be copied)
 
 An adapter is a module, or any object, with one function per operation: the arguments are the names under "in" of a case, numbers
@@ -12,6 +12,7 @@ or numpy arrays, and the value is the output, a tuple of outputs in the order of
     DTYPES                    ("f64", "f32") or one of them; default ("f64",)
     start(dtype)              called before the first question
 
+In place of the functions a module, for instance that of your package, may have cmn_adapter(), which returns where the adapter is, as above.
 A function with an argument "profile" gets the choices of the case, as a dict; one that raises NotImplementedError("reason") skips the case. What an adapter prints goes to standard error.
 """
 
@@ -31,7 +32,8 @@ PROTOCOL = 1
 
 
 def load(spec):
-    """The adapter of "package.module", "package.module:object" or "path/to/file.py[:object]"."""
+    """The adapter of "package.module", "package.module:object" or "path/to/file.py[:object]"; a module with a function cmn_adapter
+    says with it where the adapter is, in the same form."""
     name, _, attribute = spec.partition(":")
     if name.endswith(".py"):
         sys.path.insert(0, os.path.dirname(os.path.abspath(name)))
@@ -43,6 +45,8 @@ def load(spec):
         if "" not in sys.path and os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())
         module = importlib.import_module(name)
+        if not attribute and callable(where := getattr(module, "cmn_adapter", None)):
+            return load(where())
     for part in filter(None, attribute.split(".")):
         module = getattr(module, part)
     return module

@@ -1,6 +1,6 @@
 // CAVI for conditional mixture networks in JavaScript: no package, levels 0 to 4.
 //
-//     python -m cmn_literate.conformance run --command "node examples/adapters/node_loops.mjs"
+//     python -m cmn_conformance run --command "node conformance/adapters/node_loops.mjs"
 //
 // The last forty lines are the whole protocol: one JSON object a line, in and out. Arrays are lists of lists here.
 

@@ -1,6 +1,6 @@
 """CAVI for conditional mixture networks in loops: Python's standard library and nothing else, levels 0 to 4.
 
-    python -m cmn_literate.conformance run --command "python examples/adapters/python_loops.py"
+    python -m cmn_conformance run --command "python conformance/adapters/python_loops.py"
 
 The last thirty lines are the whole protocol: one JSON object a line, in and out. A row of numbers is a list, a matrix a list of rows.
 """
