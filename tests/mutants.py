@@ -371,6 +371,7 @@ MUTANTS = [
     Mutant("antithetic-weights", "quadrature", "np.full(2 * len(z), 0.5 / len(z))", "np.full(2 * len(z), 1 / len(z))", QUADRATURE),
     Mutant("twins-whatever-the-noise", "quadrature", "[p.a[:, None], p.b, p.M", "[p.a[:, None], 0 * p.b, p.M", QUADRATURE),
     Mutant("mixture-without-gate", "quadrature", "logsumexp(gate[:, :, None] + experts, axis=1)", "logsumexp(experts - np.log(experts.shape[1]), axis=1)", QUADRATURE),
+    Mutant("draws-by-eigenvectors-of-any-sign", "predict", "root = scaled @ vectors.swapaxes(1, 2)", "root = scaled", PREDICT),
     Mutant("draws-row-scale", "predict", "noise(p.V, p.M.shape[1]) / np.sqrt(tau)[..., None]", "noise(p.V, p.M.shape[1])", PREDICT),
     Mutant("point-rate", "predict", "b=a[:, None] / tau", "b=a[:, None] * tau", PREDICT),
     Mutant("slices-at-their-ends", "predict", "(np.arange(m) + 0.5) / m", "(np.arange(m) + 0.25) / m", PREDICT),
