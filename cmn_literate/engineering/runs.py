@@ -6,36 +6,33 @@ driver can therefore stop, store, resume, watch and share out among processes th
 them, and what was interrupted ends at the very bits of a run that never was.
 """
 
-__all__ = ["never", "Work", "Run", "advance", "worker_pool", "in_turns", "portions", "store_run",
-           "restore_run", "stored_generator", "Track", "drive", "Ascent", "has_converged",
+__all__ = ["never", "Work", "Run", "advance", "portions", "store_run", "restore_run",
+           "stored_generator", "StepBack", "Track", "drive", "Ascent", "has_converged",
            "ascent_work", "CAVI"]
 
 
 # book/engineering/runs.ipynb, cell runs-02
-import multiprocessing
 import os
-import signal
 import time
 import warnings
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import check_count
+from cmn_literate.checks import check_checkpoint, check_count
+from cmn_literate.engineering.chains import run_chains
+from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.learners import Learner
 from cmn_literate.network.cavi import (
     Fit, block_sweep, expand, init_parameters, make_blocks)
 from cmn_literate.network.elbo import global_kl
 from cmn_literate.network.latents import Parameters
-from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.storage import (
-    check_writable, fingerprint, generator_from, generator_state, pack_tree,
-    read_arrays, unpack_tree, write_arrays)
+    fingerprint, generator_from, generator_state, pack_tree, read_arrays,
+    unpack_tree, write_arrays)
 
 
 # book/engineering/runs.ipynb, cell runs-05
@@ -118,80 +115,34 @@ def advance(step, stop, state, done, most, seconds=np.inf):
 
 
 # book/engineering/runs.ipynb, cell runs-09
-def _ignore_interrupts():
-    """In a worker, Ctrl-C is left to the main process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def worker_pool(n_jobs):
-    """A pool of n_jobs processes.  [eq-run-step]
-
-    RuntimeError in one line where processes are spawned and cannot come up."""
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise SystemExit(1)             # a worker that reads the caller's script
-    try:
-        with ProcessPoolExecutor(n_jobs, initializer=_ignore_interrupts) as pool:
-            yield pool
-    except BrokenProcessPool:
-        raise RuntimeError(
-            "n_jobs: the worker processes ended at once; where processes are spawned, "
-            'a script must do its work under `if __name__ == "__main__":`, '
-            "or ask for n_jobs=1") from None
-
-
-def in_turns(tasks, n_jobs=1):
-    """Call functions in n_jobs processes.  [eq-run-step]
-
-    tasks: a deque of (name, function, arguments), to which the caller may add while
-    it reads -> iterator over (name, value), in the order in which they are done
-    """
-    if n_jobs == 1:
-        while tasks:
-            name, function, arguments = tasks.popleft()
-            yield name, function(*arguments)
-        return
-    with worker_pool(n_jobs) as pool:
-        running = {}
-        try:
-            while tasks or running:
-                while tasks:
-                    name, function, arguments = tasks.popleft()
-                    running[pool.submit(function, *arguments)] = name
-                for job in wait(running, return_when=FIRST_COMPLETED)[0]:
-                    yield running.pop(job), job.result()
-        finally:
-            for job in running:
-                job.cancel()
+def _portion(chain, step, stop, total, most, seconds):
+    """A portion of the chain (number, state, done).   -> chain, (records, fine)"""
+    c, state, done = chain
+    state, done, rows, fine = advance(
+        step, stop, state, done, min(most, total - done), seconds)
+    return (c, state, done), (rows, fine)
 
 
 def portions(work, states, done, n_jobs=1):
-    """All chains to their ends in turns, portion by portion.  [eq-run-step]
+    """All chains to their ends in turns, portion by portion.
+    [eq-run-step, eq-chain-commute]
 
-    states, done: of each chain -> iterator over (chain, (state, done, records, fine))
+    states, done: of each chain -> iterator over ((chain, state, done), (records, fine))
     """
-    tasks = deque()
-
-    def add(c, state, done):
-        if done < work.total and not work.stop(state):
-            most = min(work.most, work.total - done)
-            tasks.append((c, advance, (
-                work.step, work.stop, state, done, most, work.seconds)))
-
-    for c, (state, steps) in enumerate(zip(states, done)):
-        add(c, state, steps)
-    with closing(in_turns(tasks, n_jobs)) as results:
-        for c, result in results:
-            if result[3]:
-                add(c, *result[:2])
-            yield c, result
+    w = work
+    move = partial(_portion, step=w.step, stop=w.stop, total=w.total, most=w.most,
+                   seconds=w.seconds)
+    chains = zip(range(len(states)), states, done)
+    return run_chains(move, chains, lambda chain: chain[2] < w.total
+                      and not w.stop(chain[1]), n_jobs)
 
 
 # book/engineering/runs.ipynb, cell runs-13
 def _identity(work):
     """Fingerprint of a run."""
-    rng = pack_tree(work.rng, {}, "rng") if work.rng is None else repr(work.rng)
-    return fingerprint("run", work.problem, rng)
+    arrays = {}
+    rng = repr(pack_tree(work.rng, arrays, "rng"))
+    return fingerprint("run", work.problem, rng, *arrays.values())
 
 
 def store_run(path, work, run):
@@ -246,6 +197,10 @@ def stored_generator(path):
 
 
 # book/engineering/runs.ipynb, cell runs-14
+class StepBack(Exception):
+    """No step can be made from here: the one before is taken back."""
+
+
 class Track:
     """A run on its way: whatever moment an interrupt takes, run() is whole.
     [eq-run-resume]"""
@@ -279,7 +234,7 @@ def drive(work, callback=None, checkpoint=None, n_jobs=1):
     -> Run.  Ctrl-C ends it at the last whole portions, reason "interrupted"; it is
     KeyboardInterrupt if nothing has been kept yet.  ValueError: checkpoint, n_jobs.
     """
-    check_writable(checkpoint)
+    check_checkpoint(checkpoint)
     n_jobs = check_count(n_jobs, "n_jobs")
     if checkpoint is not None and os.path.exists(checkpoint):
         begun = restore_run(checkpoint, work)
@@ -291,24 +246,25 @@ def drive(work, callback=None, checkpoint=None, n_jobs=1):
         _lead(work, track, begun, callback, checkpoint, n_jobs)
     except KeyboardInterrupt:
         reason = "interrupted"
-    except FloatingPointError:
+    except StepBack:
         track.now, reason = track.before, "not finite"
-    run = track.run(reason)
-    if checkpoint is not None and any(run.done):
-        store_run(checkpoint, work, run)
+    finally:
+        run = track.run(reason)
+        if checkpoint is not None and any(run.done):
+            store_run(checkpoint, work, run)
     if reason == "interrupted" and not min(map(len, run.kept)):
         raise KeyboardInterrupt
     return run
 
 
 def _lead(work, track, begun, callback, checkpoint, n_jobs):
-    """Move the chains of a Track, showing and storing; FloatingPointError where a
-    step cannot be made."""
+    """Move the chains of a Track, showing and storing; StepBack where a step
+    cannot be made."""
     count, stored = work.count(begun.done), time.monotonic()
     with closing(portions(work, begun.states, begun.done, n_jobs)) as stream:
-        for c, (state, done, rows, fine) in stream:
+        for (c, state, done), (rows, fine) in stream:
             if not fine:
-                raise FloatingPointError
+                raise StepBack
             track.move(c, state, done, rows)
             old, count = count, work.count([done for _, done, _ in track.now])
             due = time.monotonic() - stored >= work.every if work.timed else (

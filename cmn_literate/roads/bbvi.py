@@ -8,8 +8,8 @@ variance back.
 
 __all__ = ["coin_tilt", "coin_cost", "Free", "free_shapes", "pack_free", "unpack_free", "free_of",
            "state_of", "Noise", "draw_noise", "particles", "score_products", "control_variate",
-           "best_tilts", "gamma_slope", "kl_and_grad", "bound_and_grad", "BBVIFit", "fit_bbvi",
-           "augmentation_gap"]
+           "best_tilts", "gamma_slope", "kl_and_grad", "bound_and_grad", "BBVIFit", "bbvi_work",
+           "fit_bbvi", "Factors", "LEARNER", "augmentation_gap"]
 
 
 # book/roads/bbvi.ipynb, cell bbvi-02
@@ -27,8 +27,12 @@ from cmn_literate.ideas.expfam import gamma_kl, second_moment
 from cmn_literate.network.gate import gate_tilt
 from cmn_literate.network.latents import (
     Parameters, State, make_rows, output_logits, parameters_of, responsibilities)
-from cmn_literate.checks import check_rng, is_number
-from cmn_literate.roads.optimizers import maximize
+from cmn_literate.checks import check_checkpoint, check_rng, is_number
+from cmn_literate.engineering.quadrature import predict_log_proba
+from cmn_literate.engineering.runs import drive
+from cmn_literate.learners import Learner, learner_options
+from cmn_literate.roads.optimizers import climb_work
+from cmn_literate.storage import generator_state
 from cmn_literate.ideas.polya_gamma import tilt_moments
 from cmn_literate.network.simulate import Priors, Theta
 from cmn_literate.checks import check_count
@@ -653,6 +657,40 @@ def _start_vector(state, shapes, n_rows):
 
 
 # book/roads/bbvi.ipynb, cell bbvi-63
+def bbvi_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
+              priors=Priors(),  # noqa: B008  Priors are frozen
+              objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
+              init="class-code", start=None, tol=1e-3, every=1000):
+    """fit_bbvi as a Work, which finishes as a BBVIFit; its arguments.
+    [eq-bb-path, eq-bb-stop, eq-opt-belief]"""
+    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
+    shapes = (*sizes, X.shape[1])
+    rng, N = _check_run(priors, objective, n_particles, rng, init, tol), len(X)
+    origin = generator_state(rng)
+    if start is None:
+        start = init_state(X, y, *shapes[:3], priors, rng, init)
+    start, rows = _start_vector(start, shapes, N), make_rows(X, y, shapes[2])
+
+    def estimate(vector, rng):
+        free = unpack_free(vector, shapes, N)
+        noise = draw_noise(free, n_particles, rng)
+        value, slopes = bound_and_grad(free, noise, rows, priors, objective)
+        return value, pack_free(slopes)
+
+    work = climb_work(
+        estimate, start, n_steps, rng, every, lr=lr, origin=origin,
+        problem=("bbvi", X, y, shapes, priors, objective, n_particles))
+
+    def finish(run):
+        end = work.finish(run)
+        state = state_of(unpack_free(end.x, shapes, N), X)
+        converged = end.reason == "steps" and _settled(end.trace, tol * N)
+        return BBVIFit(parameters_of(state), state, end.trace, end.n_steps, converged,
+                       end.reason, objective, shapes[2], priors)
+
+    return work._replace(finish=finish)
+
+
 def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
              priors=Priors(),  # noqa: B008  Priors are frozen
              objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
@@ -671,30 +709,65 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
     -> BBVIFit.  Ctrl-C ends it after the last whole step, with a RuntimeWarning.
     ValueError names a bad argument.
     """
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
-    shapes = (*sizes, X.shape[1])
-    rng, N = _check_run(priors, objective, n_particles, rng, init, tol), len(X)
-    if start is None:
-        start = init_state(X, y, *shapes[:3], priors, rng, init)
-    start, rows = _start_vector(start, shapes, N), make_rows(X, y, shapes[2])
-
-    def estimate(vector, rng):
-        free = unpack_free(vector, shapes, N)
-        noise = draw_noise(free, n_particles, rng)
-        value, slopes = bound_and_grad(free, noise, rows, priors, objective)
-        return value, pack_free(slopes)
-
-    run = maximize(
-        estimate, start, n_steps, lr, rng=rng, callback=callback,
-        checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-        problem=("bbvi", X, y, shapes, priors, objective, n_particles))
-    state = state_of(unpack_free(run.x, shapes, N), X)
-    converged = run.reason == "steps" and _settled(run.trace, tol * N)
-    return BBVIFit(parameters_of(state), state, run.trace, run.n_steps, converged,
-                   run.reason, objective, shapes[2], priors)
+    check_checkpoint(checkpoint)
+    work = bbvi_work(X, y, n_experts, latent_dim, n_classes, priors, objective,
+                     n_particles, n_steps, lr, rng, init, start, tol, checkpoint_every)
+    return work.finish(drive(work, callback, checkpoint))
 
 
 # book/roads/bbvi.ipynb, cell bbvi-65
+class Factors(NamedTuple):
+    """Factors of q, as the estimator keeps them.  [eq-bb-bound]
+
+    parameters Parameters; elbo (n_steps,) bound per step; converged
+    """
+    parameters: Parameters
+    elbo: np.ndarray
+    converged: bool
+
+    @property
+    def n_sweeps(self):
+        """Steps taken."""
+        return len(self.elbo)
+
+
+def _begin(Z, y, n_classes, settings, rng):
+    s, options = settings, learner_options(settings)
+    del options["checkpoint"]
+    work = bbvi_work(Z, y, s.n_experts, s.latent_dim, n_classes, priors=s.priors,
+                     rng=rng, **options)
+
+    def finish(run):
+        end = work.finish(run)
+        return Factors(end.parameters, end.elbo, end.converged)
+
+    return work._replace(finish=finish)
+
+
+# book/roads/bbvi.ipynb, cell bbvi-66
+def _predict(factors, Z):
+    return predict_log_proba(factors.parameters, Z)
+
+
+def _pack(factors):
+    return {**factors.parameters._asdict(), "elbo": factors.elbo,
+            "converged": np.array(bool(factors.converged))}
+
+
+def _unpack(arrays, settings):
+    return Factors(Parameters(*(arrays[name] for name in Parameters._fields)),
+                   arrays["elbo"], bool(arrays["converged"]))
+
+
+LEARNER = Learner(
+    _begin, _predict, _pack, _unpack,
+    options={"objective": "elbo", "n_particles": 8, "n_steps": 20_000, "lr": 5e-3,
+             "checkpoint": None},
+    steps=lambda settings: learner_options(settings)["n_steps"],
+    objective="ELBO", step="step", advice="raise n_steps in method_options")
+
+
+# book/roads/bbvi.ipynb, cell bbvi-68
 def augmentation_gap(state, X, y, n_draws=400, rng=0):
     """How far the un-augmented bound lies above the augmented one with its best
     tilts, at this q.  [eq-bb-gap]
