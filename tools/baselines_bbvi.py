@@ -65,7 +65,8 @@ def rows_of(task):
     """The rows of the record of one task (data set, method): one, or two if coordinate ascent goes on from there."""
     import numpy as np
 
-    from cmn_literate.network import cavi
+    from cmn_literate.engineering.fit import fit as fit_cavi
+    from cmn_literate.network.cavi import sweep
     from cmn_literate.network.simulate import Priors
     (name, method), priors = task, Priors()
     train, test, sizes = problem(name)
@@ -73,7 +74,7 @@ def rows_of(task):
                                          **scores(state, train, test, priors), **more}
     state = None
     if method in ("cavi", "bbvi elbo from cavi"):
-        state = cavi.fit(*train, *sizes, priors=priors, rng=SEED, max_sweeps=SWEEPS, tol=-np.inf).state(*train)
+        state = fit_cavi(*train, *sizes, priors=priors, rng=SEED, max_sweeps=SWEEPS, tol=-np.inf).state(*train)
     if method == "cavi":
         return [row(method, state, n_steps=SWEEPS)]
     fit, run = climb(train, sizes, fit_objective(method), priors, state)
@@ -81,7 +82,7 @@ def rows_of(task):
     if method == "bbvi augmented":
         state = fit.state
         for _ in range(4 * SWEEPS):
-            state = cavi.sweep(state, *train, priors)
+            state = sweep(state, *train, priors)
         rows.append(row("cavi from bbvi augmented", state, n_steps=4 * SWEEPS))
     return rows
 

@@ -21,7 +21,7 @@ import autograd.numpy as anp
 import numpy as np
 from scipy.special import expit, log_softmax
 
-from cmn_literate.network.cavi import _check_problem
+from cmn_literate.checks import check_problem
 from cmn_literate.roads.likelihood import (
     Nodes, Shapes, class_log_probs, join_fields, latent_nodes,
     likelihood_value_and_grad, log_prior, log_prior_grad, pack, split_fields,
@@ -241,7 +241,7 @@ def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exac
     -> MLEFit, with a RuntimeWarning if the likelihood has no maximum.
     ValueError names a bad argument.
     """
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
     shapes = Shapes(*sizes, X.shape[1])
     rng = _check_fit(objective, priors, start, shapes, rng, n_nodes)
     phi = mle_start(shapes, rng) if start is None else pack(start)

@@ -27,7 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.network.cavi import _check_problem, fit
+from cmn_literate.checks import check_problem
+from cmn_literate.engineering.fit import fit
 from cmn_literate.use.datasets import read_arrays, write_arrays
 from cmn_literate.roads.diagnostics import PosteriorDraws
 from cmn_literate.roads.hmc import draw_momentum, hamiltonian, leapfrog
@@ -650,7 +651,7 @@ def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
 # book/roads/nuts.ipynb, cell nuts-76
 def _check_network(X, y, n_experts, latent_dim, n_classes, priors):
     """Data and sizes, checked.   -> X, y, Shapes"""
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
     if not isinstance(priors, Priors):
         raise ValueError(f"priors: expected Priors, got {priors!r}")
     return X, y, Shapes(*sizes, X.shape[1])

@@ -31,7 +31,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cmn_literate.network.cavi import Fit, fit
+from cmn_literate.engineering.fit import Fit
+from cmn_literate.engineering.fit import fit
 from cmn_literate.use.datasets import (SPLITS, load, read_arrays, stratified_split,
                                    write_arrays)
 from cmn_literate.network.latents import Parameters

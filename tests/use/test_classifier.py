@@ -17,7 +17,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cmn_literate import CMNClassifier
-from cmn_literate.network import cavi
+from cmn_literate.engineering import fit as cavi
 from cmn_literate.use import classifier
 from cmn_literate.use.classifier import METHODS, Method, average_log_proba, column_scale, encode_labels, holdout_rows
 from cmn_literate.use.metrics import log_predictive_density
