@@ -372,6 +372,7 @@ MUTANTS = [
     Mutant("auto-too-coarse", "predict", "(1e-9, 3.0, 1025)", "(1e-2, 3.0, 1025)", PREDICT),
     Mutant("cubature-radius", "predict", "return np.sqrt(h) * z, np.full(2 * h", "return h * z, np.full(2 * h", PREDICT),
     Mutant("antithetic-weights", "predict", "np.full(2 * len(z), 0.5 / len(z))", "np.full(2 * len(z), 1 / len(z))", PREDICT),
+    Mutant("draws-by-eigenvectors-of-any-sign", "predict", "root = scaled @ vectors.swapaxes(1, 2)", "root = scaled", PREDICT),
     Mutant("twins-whatever-the-noise", "predict", "[p.a[:, None], p.b, p.M", "[p.a[:, None], 0 * p.b, p.M", PREDICT),
     Mutant("mixture-without-gate", "predict", "logsumexp(gate[:, :, None] + experts, axis=1)", "logsumexp(experts - np.log(experts.shape[1]), axis=1)", PREDICT),
     Mutant("draws-row-scale", "predict", "noise(p.V, p.M.shape[1]) / np.sqrt(tau)[..., None]", "noise(p.V, p.M.shape[1])", PREDICT),

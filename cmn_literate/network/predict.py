@@ -395,7 +395,8 @@ def sample_parameters(parameters, rng, n_draws):
 
     def noise(covariance, *rows):           # N(0, covariance_j), (S, J, *rows, D)
         values, vectors = np.linalg.eigh(covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        scaled = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        root = scaled @ vectors.swapaxes(1, 2)       # signs of vectors cancel
         z = rng.normal(size=(S, len(root), *rows, root.shape[-1]))
         return np.einsum("jde,sj...e->sj...d", root, z)
     tau = rng.gamma(p.a[:, None], 1 / p.b, size=(S, *p.b.shape))

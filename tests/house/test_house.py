@@ -54,13 +54,13 @@ def test_imports_point_down(module):
 @pytest.mark.parametrize("file", sorted((ROOT / PACKAGE).rglob("*.py")), ids=lambda p: p.name)
 def test_package_stands_alone(file):
     tree = ast.parse(file.read_text())
-    assert not {"book", "tests", "tools", "tangle", "execute", "pages"} & set(imports(tree))
+    assert not {"book", "tests", "tools", "conformance", "cmn_conformance", "tangle", "execute", "pages"} & set(imports(tree))
     outside = set(imports(tree, top_level=True)) - CORE - {PACKAGE} - set(sys.stdlib_module_names)
     assert outside <= ({"sklearn"} if file.name == "classifier.py" else set())
 
 
 def test_hand_written_files_hold_no_mathematics():
-    for name in ("__init__.py", "__main__.py"):
+    for name in ("__init__.py", "__main__.py", "conformance.py"):
         if (ROOT / PACKAGE / name).exists():
             assert not {"scipy", "autograd"} & set(imports(ast.parse((ROOT / PACKAGE / name).read_text())))
     assert {m.split(".")[0] for m in MODULES}.isdisjoint(HAND_WRITTEN)
@@ -212,9 +212,9 @@ def test_no_tracked_file_names_a_machine():
     assert not found
 
 
-def test_lock_names_no_index_and_ends_with_the_package():
+def test_lock_names_no_index_and_ends_with_the_package_and_the_kit():
     lines = (ROOT / "requirements.txt").read_text().splitlines()
-    assert lines[-1] == "-e ." and not any(line.startswith(("-i", "--", "-f")) or "://" in line or "@" in line for line in lines)
+    assert lines[-2:] == ["-e .", "-e ./conformance"] and not any(line.startswith(("-i", "--", "-f")) or "://" in line or "@" in line for line in lines)
     wanted = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "requirements.in").read_text(), re.MULTILINE))
     locked = dict(re.findall(r"^([\w-]+)==(\S+)$", "\n".join(lines), re.MULTILINE))
     assert {name: locked.get(name) for name in wanted} == wanted
