@@ -3,7 +3,7 @@
 
 The log likelihood of a network and its slopes in all parameters cost one pass over rows, experts
 and nodes, without an exponential in the inner loop. The numbers are those of the plain formula,
-and of autograd to $10^{-10}$ of the largest slope, however large the logits.
+and of autograd to $10^{-10}$ of the largest slope, for moderate logits and for extreme ones.
 """
 
 __all__ = ["BLOCK", "ROWS", "stick_sigmoids", "chunks", "stick_integrals", "extreme_integrals",

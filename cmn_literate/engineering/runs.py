@@ -24,11 +24,10 @@ import numpy as np
 
 from cmn_literate.checks import check_checkpoint, check_count
 from cmn_literate.engineering.chains import run_chains
+from cmn_literate.engineering.fit import Fit, Resume, begin, finish, step
 from cmn_literate.engineering.quadrature import predict_log_proba
+from cmn_literate.engineering.sums import Block
 from cmn_literate.learners import Learner
-from cmn_literate.network.cavi import (
-    Fit, block_sweep, expand, init_parameters, make_blocks)
-from cmn_literate.network.elbo import global_kl
 from cmn_literate.network.latents import Parameters
 from cmn_literate.storage import (
     fingerprint, generator_from, generator_state, pack_tree, read_arrays,
@@ -280,8 +279,8 @@ def _lead(work, track, begun, callback, checkpoint, n_jobs):
 class Ascent(NamedTuple):
     """State of coordinate ascent between two sweeps.  [eq-run-step]
 
-    parameters Parameters; tilts: what each block of rows remembers; bound of the last
-    sweep (nats; None before the first); converged
+    parameters Parameters; tilts: what each block remembers, (omega, gamma); bound of
+    the last sweep (nats; None before the first); converged
     """
     parameters: Parameters
     tilts: tuple
@@ -290,23 +289,25 @@ class Ascent(NamedTuple):
 
 
 class _Sweeper(NamedTuple):
-    """What a sweep reads and does not change."""
-    rows: tuple
-    priors: object
+    """What a sweep reads and does not change: the rows, and how to step."""
+    begun: Resume
+    tol: float
     inner: int
     accelerate: bool
-    least: float
 
     def __call__(self, state, t):
-        blocks = [(rows, *tilt, None) for rows, tilt in zip(self.rows, state.tilts)]
-        after, bound = block_sweep(blocks, state.parameters, self.priors, self.inner)
-        if self.accelerate:
-            bound += sum(global_kl(after, self.priors).values())
-            after = expand(after, self.priors)
-            bound -= sum(global_kl(after, self.priors).values())
-        gain = np.inf if state.bound is None else bound - state.bound
-        tilts = tuple(tuple(block[1:3]) for block in blocks)
-        return Ascent(after, tilts, float(bound), bool(gain < self.least)), (bound,)
+        blocks = tuple(Block(block.rows, *tilt) for block, tilt in zip(
+            self.begun.blocks, state.tilts))
+        elbo = () if state.bound is None else (state.bound,)
+        after = step(self.begun._replace(
+            parameters=state.parameters, blocks=blocks, elbo=elbo), self.tol,
+            self.inner, self.accelerate)
+        bound = after.elbo[-1]
+        return Ascent(after.parameters, _tilts(after), bound, after.converged), (bound,)
+
+
+def _tilts(resume):
+    return tuple((block.omega, block.gamma) for block in resume.blocks)
 
 
 def has_converged(state):
@@ -316,34 +317,28 @@ def has_converged(state):
 
 # book/engineering/runs.ipynb, cell runs-20
 def ascent_work(Z, y, n_classes, settings, rng):
-    """Coordinate ascent as a Work.  [eq-run-step]
+    """Coordinate ascent as a Work, which finishes as a Fit.  [eq-run-step]
 
     Z (N,d), y (N,) in 0..L-1; settings: n_experts, latent_dim, priors, init,
     max_sweeps, tol, inner, omega1, accelerate as in fit; rng Generator
     """
-    s, shared = settings, settings.omega1 == "shared"
-    h = n_classes - 1 if s.latent_dim is None else s.latent_dim
-    sizes, rng_state = (s.n_experts, h, n_classes), generator_state(rng)
-    blocks = make_blocks(Z, y, *sizes, shared)
+    s, origin = settings, generator_state(rng)
+    begun = begin(Z, y, s.n_experts, s.latent_dim, n_classes, s.priors, rng, s.init,
+                  s.omega1)
+    first = Ascent(begun.parameters, _tilts(begun), None, False)
 
-    def start():
-        parameters = init_parameters(Z, y, *sizes, s.priors, rng, s.init)
-        tilts = tuple(tuple(block[1:3]) for block in blocks)
-        return [Ascent(parameters, tilts, None, False)]
-
-    def finish(run):
-        elbo, = run.table()
-        state, = run.states
+    def ascended(run):
+        (state,), elbo = run.states, tuple(bound for bound, in run.kept[0])
         if run.reason != "steps":
-            warnings.warn(f"{run.reason}: this is the fit after {elbo.size} whole "
+            warnings.warn(f"{run.reason}: this is the fit after {len(elbo)} whole "
                           "sweeps", stacklevel=3)
-        return Fit(state.parameters, elbo[0], elbo.size, state.converged, n_classes,
-                   s.priors, shared)
+        return finish(begun._replace(parameters=state.parameters, elbo=elbo,
+                                     converged=state.converged))
 
-    step = _Sweeper(tuple(block[0] for block in blocks), s.priors, s.inner,
-                    s.accelerate, s.tol * len(Z))
-    return Work(start, step, s.max_sweeps, finish, ("cavi", Z, y, sizes, s.priors,
-                s.init, s.tol, s.inner, s.omega1, s.accelerate), rng_state,
+    problem = ("cavi", Z, y, n_classes, s.n_experts, s.latent_dim, s.priors, s.init,
+               s.tol, s.inner, s.omega1, s.accelerate)
+    return Work(lambda: [first], _Sweeper(begun, s.tol, s.inner, s.accelerate),
+                s.max_sweeps, ascended, problem, origin,
                 lambda states, c: states[c].bound, has_converged,
                 kinds=(Ascent, Parameters), every=100)
 

@@ -22,7 +22,8 @@ from cmn_literate.engineering.chains import spawn
 from cmn_literate.engineering.runs import drive
 from cmn_literate.learners import Learner, learner_options
 from cmn_literate.storage import generator_state
-from cmn_literate.network.cavi import _check_problem, fit
+from cmn_literate.checks import check_problem
+from cmn_literate.engineering.fit import fit
 from cmn_literate.roads.diagnostics import (
     PosteriorDraws, keep_draws, pack_sampled, predict_sampled, unpack_sampled)
 from cmn_literate.engineering.coordinates import (
@@ -104,7 +105,7 @@ def posterior_work(
         n_jobs=1, max_depth=10, target_accept=0.8, n_nodes=None, every=30.0):
     """sample_posterior as a Work, which finishes as PosteriorDraws; its arguments.
     [eq-lik-posterior, eq-nuts-stretch, eq-nuts-drop]"""
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
     check_kind(priors, "priors", Priors)
     shapes = Shapes(*sizes, X.shape[1])
     density, n_eps = posterior_target(X, y, shapes, priors, target, n_nodes)
