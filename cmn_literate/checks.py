@@ -227,3 +227,12 @@ def check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass,
     if n_jobs > 1:
         check_sendable(value_and_grad)
     return q0, inv_mass
+
+
+def check_landscape(value, grad, shape):
+    """ValueError unless log density and gradient at places q of that shape (..., P)
+    have their shapes and are finite."""
+    check_slopes(value, grad, shape)
+    if not (np.isfinite(value).all() and np.isfinite(grad).all()):
+        raise ValueError("q: no finite log density and gradient there, "
+                         f"got {value}")
