@@ -321,6 +321,7 @@ def ascent_work(Z, y, n_classes, settings, rng):
 
     Z (N,d), y (N,) in 0..L-1; settings: n_experts, latent_dim, priors, init,
     max_sweeps, tol, inner, omega1, accelerate as in fit; rng Generator
+    Experts that are all alike and empty, the saddle, have not converged.
     """
     s, origin = settings, generator_state(rng)
     begun = begin(Z, y, s.n_experts, s.latent_dim, n_classes, s.priors, rng, s.init,
@@ -332,8 +333,9 @@ def ascent_work(Z, y, n_classes, settings, rng):
         if run.reason != "steps":
             warnings.warn(f"{run.reason}: this is the fit after {len(elbo)} whole "
                           "sweeps", stacklevel=3)
+        saddle = len(state.parameters.M) > 1 and not state.parameters.M.any()
         return finish(begun._replace(parameters=state.parameters, elbo=elbo,
-                                     converged=state.converged))
+                                     converged=state.converged and not saddle))
 
     problem = ("cavi", Z, y, n_classes, s.n_experts, s.latent_dim, s.priors, s.init,
                s.tol, s.inner, s.omega1, s.accelerate)

@@ -20,11 +20,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cmn_literate.inputs import (
-    as_generator, check_classes, check_columns, check_options,
-    encode_labels, plain_labels)
 from cmn_literate.checks import check_count
 from cmn_literate.engineering.runs import drive, stored_generator
+from cmn_literate.inputs import (
+    as_generator, check_classes, check_columns, check_memory, check_options,
+    encode_labels, plain_labels)
 from cmn_literate.learners import (
     find_learner, learner_options, not_converged, progress_bar)
 from cmn_literate.network.predict import gate_probs
@@ -54,7 +54,7 @@ def column_scale(X, standardize=True):
         tiny = (top > 0) & (top < 1e-140)                    # squares underflow
         unit = np.where(tiny, top, 1.0)
         scale = np.where(tiny, unit * (rest / unit).std(axis=0), scale)
-    flat = scale <= 2 * np.finfo(float).eps * np.abs(mean)
+    flat = np.minimum(scale, top) <= 2 * np.finfo(float).eps * np.abs(mean)
     return mean, np.where(flat, 1.0, scale)
 
 
@@ -243,6 +243,9 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         if self.classes is None:
             check_classes(len(self.classes_), len(codes))
+        h = self.latent_dim or default_latent_dim(len(self.classes_))
+        if self.method == "cavi":
+            check_memory(*X.shape, self.n_experts, h, len(self.classes_))
         self.mean_, self.scale_ = column_scale(X, self.standardize)
         if not np.isfinite(self.scale_).all():
             raise ValueError("X: expected values whose squares are finite")
