@@ -214,13 +214,18 @@ def check_options(options):
         rule.check(options[name], name)
 
 
+def default_latent_dim(n_classes):
+    """h if none is asked for: number of classes - 1, at most 10."""
+    return min(n_classes - 1, 10)
+
+
 def check_memory(n_rows, n_columns, n_experts, latent_dim, n_classes):
     """ValueError for a coordinate ascent that this machine cannot hold, before anything is allocated."""
     try:
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):                       # a system that does not tell
         return
-    D, K, h = n_columns + 1, n_experts, latent_dim
+    D, K, h = n_columns + 1, n_experts, latent_dim or default_latent_dim(n_classes)
     factors = D * D * (8 * (2 * K - 1) + 8) + 4 * n_classes * (h + 1) ** 2        # with what a sweep needs beside them
     rows = n_rows * (D + 2 * K * n_classes)
     need = 8 * (factors + rows)
