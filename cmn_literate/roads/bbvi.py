@@ -28,7 +28,7 @@ from cmn_literate.engineering.packed import (
 from cmn_literate.ideas.expfam import gamma_kl, second_moment
 from cmn_literate.network.gate import gate_tilt
 from cmn_literate.network.latents import (
-    Parameters, State, output_logits, parameters_of, responsibilities)
+    Local, Parameters, State, output_logits, responsibilities)
 from cmn_literate.engineering.sums import make_rows
 from cmn_literate.checks import check_rng, is_number
 from cmn_literate.roads.optimizers import maximize
@@ -137,10 +137,10 @@ def _pack_factor(S):
 def free_of(state):
     """The free numbers of a State; its tilts are dropped.  [eq-bb-free]"""
     s, last = state, lambda v: np.ascontiguousarray(v.transpose())
-    gamma = np.log(np.maximum(s.gamma, 1e-300))
-    return Free(s.beta1_mu, _pack_factor(s.beta1_S), s.beta0_mu,
-                _pack_factor(s.beta0_S), s.M, _pack_factor(s.V), np.log(s.a),
-                np.log(s.b), last(gamma), last(s.mu), last(_pack_factor(s.Sigma)))
+    gamma = np.log(np.maximum(s.local.gamma, 1e-300))
+    return Free(s.parameters.beta1_mu, _pack_factor(s.parameters.beta1_S), s.parameters.beta0_mu,
+                _pack_factor(s.parameters.beta0_S), s.parameters.M, _pack_factor(s.parameters.V), np.log(s.parameters.a),
+                np.log(s.parameters.b), last(gamma), last(s.local.mu), last(_pack_factor(s.local.Sigma)))
 
 
 # book/roads/bbvi.ipynb, cell bbvi-11
@@ -161,8 +161,9 @@ def state_of(free, X):
     beta1 = f.beta1_mu, covariance(f.beta1_C, h + 1)
     beta0 = f.beta0_mu, covariance(f.beta0_C, D)
     xi1 = anp.sqrt(output_logits(mu, Sigma, *beta1)[1])
-    return State(*beta1, *beta0, f.M, covariance(f.V_C, D), anp.exp(f.log_a),
-                 anp.exp(f.log_b), gamma, mu, Sigma, xi1, gate_tilt(X, *beta0))
+    experts = f.M, covariance(f.V_C, D), anp.exp(f.log_a), anp.exp(f.log_b)
+    return State(Parameters(*beta1, *beta0, *experts),
+                 Local(gamma, mu, Sigma, xi1, gate_tilt(X, *beta0)))
 
 
 # book/roads/bbvi.ipynb, cell bbvi-16
@@ -693,7 +694,7 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
         problem=("bbvi", X, y, shapes, priors, objective, n_particles))
     state = state_of(unpack_free(run.x, shapes, N), X)
     converged = run.reason == "steps" and _settled(run.trace, tol * N)
-    return BBVIFit(parameters_of(state), state, run.trace, run.n_steps, converged,
+    return BBVIFit(state.parameters, state, run.trace, run.n_steps, converged,
                    run.reason, objective, shapes[2], priors)
 
 
