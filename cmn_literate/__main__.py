@@ -12,7 +12,6 @@ from collections import Counter
 import numpy as np
 
 from cmn_literate import __version__
-from cmn_literate.experiments.command import add_parser as add_experiments
 
 MISSING = {"", "?", "na", "n/a", "nan", "null", "none"}
 
@@ -122,7 +121,7 @@ def check_out(path):
 
 def report_scores(model, X, y, what):
     """Print accuracy, log score and calibration error on rows that the fit did not see."""
-    from cmn_literate.use.classifier import encode_labels
+    from cmn_literate.inputs import encode_labels
     from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density
 
     _, codes = encode_labels(y, model.classes_)
@@ -150,7 +149,7 @@ def fit(args):
     from sklearn.exceptions import ConvergenceWarning               # slow to import: after the cheap refusals
 
     from cmn_literate import CMNClassifier
-    from cmn_literate.use.classifier import holdout_rows
+    from cmn_literate.use.datasets import holdout_rows
 
     held = None
     if args.test is not None:
@@ -267,7 +266,6 @@ def make_parser():
     p.add_argument("data", help="CSV file with the columns of the fit, in any order; others are ignored; - reads standard input")
     p.add_argument("--out", default="-", metavar="CSV", help="where to write (standard output)")
     p.set_defaults(run=predict)
-    add_experiments(commands)
     return parser
 
 
@@ -278,15 +276,13 @@ def stop(number, frame):
 
 def main(argv=None):
     args = make_parser().parse_args(argv)
-    if args.command != "experiments":                                   # which keep the cells that are done
-        try:
-            signal.signal(signal.SIGINT, stop)
-        except ValueError:                                              # not in the main thread
-            pass
+    try:
+        signal.signal(signal.SIGINT, stop)
+    except ValueError:                                                  # not in the main thread
+        pass
     try:
         with warnings.catch_warnings():
-            if args.command != "experiments":
-                warnings.simplefilter("ignore", RuntimeWarning)         # of overflow: what comes of it is refused in one line
+            warnings.simplefilter("ignore", RuntimeWarning)             # of overflow: what comes of it is refused in one line
             return args.run(args) or 0
     except BrokenPipeError:                                             # the reader of our output left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,1 +1,1 @@
-"""The same network, fast, and runs that can be stopped and taken up; skip this part on a first reading."""
+"""The same network, fast: each module computes what a theory chapter defines, and is held equal to it."""

@@ -17,7 +17,8 @@ from scipy.special import polygamma
 
 from cmn_literate.ideas.expfam import gamma_kl, second_moment
 from cmn_literate.ideas.polya_gamma import tilt_moments
-from cmn_literate.network.experts import lower_triangle, outer_features, pack_quadratic
+from cmn_literate.engineering.packed import (
+    lower_triangle, outer_features, pack_quadratic)
 from cmn_literate.network.latents import responsibilities
 from cmn_literate.network.simulate import Theta
 

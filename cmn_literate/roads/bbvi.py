@@ -21,20 +21,22 @@ from autograd import value_and_grad
 from autograd.scipy.special import logsumexp
 from scipy.special import digamma, gammaln
 
-from cmn_literate.network.cavi import _check_problem, init_state
+from cmn_literate.checks import (
+    check_choice, check_count, check_kind, check_number, check_problem, check_rng,
+    check_start_state, check_state)
 from cmn_literate.engineering.elbo_gradients import (
     best_tilts, bound_slopes, pack_factor, soft_counts, unpack_factor)
 from cmn_literate.engineering.gamma_draws import gamma_draw, gamma_slope
-from cmn_literate.network.elbo import _checked, global_kl
-from cmn_literate.network.experts import lower_triangle
+from cmn_literate.engineering.packed import lower_triangle
+from cmn_literate.engineering.starts import complete_start
+from cmn_literate.engineering.sums import make_rows
+from cmn_literate.ideas.stick_breaking import stick_counts
+from cmn_literate.network.elbo import global_kl
 from cmn_literate.network.gate import gate_tilt
 from cmn_literate.network.latents import (
-    Parameters, State, make_rows, output_logits, parameters_of, responsibilities)
-from cmn_literate.roads.optimizers import _check_rng, maximize
-from cmn_literate.ideas.stick_breaking import stick_counts
+    Parameters, State, output_logits, parameters_of, responsibilities)
 from cmn_literate.network.simulate import Priors, Theta
-from cmn_literate.checks import (
-    check_choice, check_count, check_kind, check_number, check_start_state)
+from cmn_literate.roads.optimizers import maximize
 
 
 # book/roads/bbvi.ipynb, cell bbvi-05
@@ -70,7 +72,6 @@ class Free(NamedTuple):
     x_C: anp.ndarray
 
 
-# book/roads/bbvi.ipynb, cell bbvi-09
 def free_shapes(shapes, n_rows):
     """Shapes of the fields of Free.  [eq-bb-free]
 
@@ -97,7 +98,6 @@ def unpack_free(vector, shapes, n_rows):
     return Free(*fields)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-10
 def free_of(state):
     """The free numbers of a State; its tilts are dropped.  [eq-bb-free]"""
     s, last = state, lambda v: np.ascontiguousarray(v.transpose())
@@ -128,7 +128,7 @@ def state_of(free, X):
                  anp.exp(f.log_b), gamma, mu, Sigma, xi1, gate_tilt(X, *beta0))
 
 
-# book/roads/bbvi.ipynb, cell bbvi-15
+# book/roads/bbvi.ipynb, cell bbvi-13
 class Noise(NamedTuple):
     """What S particles are made of.  [eq-bb-draw]
 
@@ -152,7 +152,7 @@ def draw_noise(free, n_particles, rng):
     return Noise(*map(normal, shapes), np.maximum(g, 1e-100))
 
 
-# book/roads/bbvi.ipynb, cell bbvi-16
+# book/roads/bbvi.ipynb, cell bbvi-14
 def particles(free, noise):
     """Draws of all parameters and latent vectors; differentiable.  [eq-bb-draw]
 
@@ -170,7 +170,7 @@ def particles(free, noise):
                  moved(f.beta0_mu, f.beta0_C, e.beta0), A, tau), x1
 
 
-# book/roads/bbvi.ipynb, cell bbvi-19
+# book/roads/bbvi.ipynb, cell bbvi-17
 def log_terms(theta, x1, rows, tilts=(None, None)):
     """Logarithms of the model at the draws, nats; differentiable.
     [eq-bb-bound, eq-bb-coin]
@@ -196,7 +196,7 @@ def _log_scale(x_C):
     return anp.sum(x_C[i == j], 0)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-20
+# book/roads/bbvi.ipynb, cell bbvi-18
 def _gaussian_scores(packed, eps, m):
     """Scores of N(mu, CC^T) draws in mu and packed C.  [eq-bb-score-gaussian]
 
@@ -230,7 +230,7 @@ def _expert_ratio(f, theta, noise, priors):
     return rows + log_p - (a * f.log_b - gammaln(a) + (a - 1) * np.log(tau) - g)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-21
+# book/roads/bbvi.ipynb, cell bbvi-19
 def _block_values(f, theta, x1, noise, rows, priors, gamma, tilts):
     """f_B of beta1 (S,J), beta0 (S,K-1), experts (S,K,h) and x1 (S,K,N); all of f
     (S,); v (S,K,N).  [eq-bb-blanket, eq-bb-softmax]"""
@@ -251,7 +251,7 @@ def _block_values(f, theta, x1, noise, rows, priors, gamma, tilts):
     return blocks, total, v
 
 
-# book/roads/bbvi.ipynb, cell bbvi-22
+# book/roads/bbvi.ipynb, cell bbvi-20
 def _scores(f, theta, noise):
     """Scores in every field of Free but logits, with an axis for the rows i of an
     expert in V_C, log_a and log_b.  [eq-bb-score-gaussian, eq-bb-score-gamma]"""
@@ -268,7 +268,7 @@ def _scores(f, theta, noise):
                 None, mu, x_C)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-23
+# book/roads/bbvi.ipynb, cell bbvi-21
 def score_products(free, noise, rows, priors, tilts=(None, None), blanket=True):
     """Score-function gradient, particle by particle.
     [eq-bb-score, eq-bb-blanket, eq-bb-softmax]
@@ -306,7 +306,7 @@ def control_variate(fh, h):
     return fh - h * top / np.where(bottom > 0, bottom, 1.0)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-31
+# book/roads/bbvi.ipynb, cell bbvi-29
 def bound_at_draws(free, noise, rows, priors, tilts=(None, None)):
     """Estimate of a bound from given noise, nats; differentiable.
     [eq-bb-bound, eq-bb-coin]
@@ -345,7 +345,7 @@ def bound_and_grad(free, noise, rows, priors, objective="elbo", gradient="fast")
     return value, back(slopes)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-43
+# book/roads/bbvi.ipynb, cell bbvi-41
 @dataclass(frozen=True)
 class BBVIFit:
     """Result of fit_bbvi.  [eq-bb-stop]
@@ -375,7 +375,7 @@ def _settled(trace, allowed):
     return bool(len(before) == w and last.mean() - before.mean() < allowed)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-44
+# book/roads/bbvi.ipynb, cell bbvi-42
 def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
              priors=Priors(),  # noqa: B008  Priors are frozen
              objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
@@ -395,7 +395,7 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
     -> BBVIFit.  Ctrl-C ends it after the last whole step, with a RuntimeWarning.
     ValueError names a bad argument.
     """
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
     shapes = (*sizes, X.shape[1])
     check_kind(priors, "priors", Priors)
     check_choice(objective, "objective", ("elbo", "augmented"), '"')
@@ -403,9 +403,9 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
     check_count(n_particles, "n_particles")
     check_number(tol, "tol", "a number (nats per row)", lambda v: v == v)
     check_choice(gradient, "gradient", ("fast", "autograd"))
-    rng, N, rows = _check_rng(rng), len(X), make_rows(X, y, shapes[2])
+    rng, N, rows = check_rng(rng), len(X), make_rows(X, y, shapes[2])
     if start is None:
-        start = init_state(X, y, *shapes[:3], priors, rng, init)
+        start = complete_start(X, y, *shapes[:3], priors, rng, init)
     start = check_start_state(start, State, free_of, free_shapes(shapes, N))
 
     def estimate(vector, rng):
@@ -426,7 +426,7 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
                    run.reason, objective, shapes[2], priors)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-46
+# book/roads/bbvi.ipynb, cell bbvi-44
 def augmentation_gap(state, X, y, n_draws=400, rng=0):
     """How far the un-augmented bound lies above the augmented one with its best
     tilts, at this q.  [eq-bb-gap]
@@ -434,7 +434,7 @@ def augmentation_gap(state, X, y, n_draws=400, rng=0):
     state State, X (N,d) unpadded, y (N,), rng int or Generator
     -> estimate, its standard error (nats)
     """
-    (X, y), f, rng = _checked(state, X, y), free_of(state), _check_rng(rng)
+    (X, y), f, rng = check_state(state, X, y), free_of(state), check_rng(rng)
     rows, h = make_rows(X, y, len(f.beta1_mu) + 1), len(f.mu)
     gamma, tilts = responsibilities(f.logits, 0)[0], best_tilts(f, rows)
     weights = gamma * rows.b[:, None], soft_counts(gamma)[0]

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cmn_literate.checks import (
-    check_count, check_inverse_mass, check_landscape, check_number, check_position)
-from cmn_literate.roads.optimizers import _check_rng
+    check_count, check_inverse_mass, check_landscape, check_number, check_position,
+    check_rng)
 
 
 # book/roads/hmc.ipynb, cell hmc-05
@@ -141,7 +141,7 @@ def hmc(value_and_grad, q, n_draws, step, n_leapfrog, inv_mass=1.0, rng=None,
     check_number(jitter, "jitter", "a number in [0, 1)", lambda v: 0 <= v < 1)
     check_number(step, "step", "a positive number", lambda v: 0 < v < np.inf)
     inv_mass = check_inverse_mass(inv_mass, q.shape[-1:])
-    rng, kept = np.random.default_rng() if rng is None else _check_rng(rng), []
+    rng, kept = np.random.default_rng() if rng is None else check_rng(rng), []
     state = first_state(value_and_grad, q)
     try:
         for i in range(n_warmup + n_draws):

@@ -24,9 +24,9 @@ from cmn_literate.checks import (
     check_chain_start, check_count, check_nuts)
 from cmn_literate.engineering.chains import (
     attend, run_chains, stack_chains, unstack_chains)
-from cmn_literate.use.datasets import read_arrays, write_arrays
+from cmn_literate.storage import read_arrays, write_arrays
 from cmn_literate.roads.hmc import draw_momentum, hamiltonian, leapfrog
-from cmn_literate.roads.optimizers import _check_checkpoint, _check_rng
+from cmn_literate.checks import check_checkpoint, check_rng
 from cmn_literate.roads.warmup import (
     Moments, StepSize, adapt_step, find_step, observe, regularised_variance,
     start_step, windows)
@@ -405,8 +405,8 @@ def nuts(value_and_grad, q0, n_warmup=800, n_draws=64, rng=0, target_accept=0.8,
     n_jobs = check_count(n_jobs, "n_jobs")
     q0, inv_mass = check_nuts(value_and_grad, q0, n_jobs, target_accept, step,
                               inv_mass, checkpoint_every)
-    _check_checkpoint(checkpoint)
-    key = _check_rng(rng).integers(2**32, size=4)
+    check_checkpoint(checkpoint)
+    key = check_rng(rng).integers(2**32, size=4)
     plan = Plan(
         check_count(n_warmup, "n_warmup", 0), check_count(n_draws, "n_draws"),
         float(target_accept), check_count(max_depth, "max_depth"),

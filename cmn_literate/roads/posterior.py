@@ -19,13 +19,16 @@ import numpy as np
 
 from cmn_literate.checks import check_choice, check_count, check_kind
 from cmn_literate.engineering.chains import spawn
-from cmn_literate.network.cavi import _check_problem, fit
+from cmn_literate.checks import check_problem
+from cmn_literate.engineering.fit import fit
 from cmn_literate.roads.diagnostics import PosteriorDraws
-from cmn_literate.roads.likelihood import (
-    Shapes, explicit_value_and_grad, from_white, latent_nodes,
-    marginal_value_and_grad, pack, to_white, unpack)
+from cmn_literate.engineering.coordinates import (
+    Shapes, from_white, pack, to_white, unpack)
+from cmn_literate.engineering.gradients import (
+    explicit_value_and_grad, marginal_value_and_grad)
+from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.roads.nuts import nuts
-from cmn_literate.roads.optimizers import _check_checkpoint, _check_rng
+from cmn_literate.checks import check_checkpoint, check_rng
 from cmn_literate.network.predict import sample_parameters
 from cmn_literate.network.simulate import Priors, Theta, sample_theta
 
@@ -65,7 +68,7 @@ def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
     check_choice(init, "init", ("cavi", "prior"))
     K, h, L, d = shapes
     starts = []
-    for chain_rng in spawn(_check_rng(rng), check_count(n_chains, "n_chains")):
+    for chain_rng in spawn(check_rng(rng), check_count(n_chains, "n_chains")):
         if init == "prior":
             theta = sample_theta(priors, K, h, L, d, chain_rng)
         else:
@@ -112,12 +115,12 @@ def sample_posterior(
     energy, accept, depth, n_leapfrog, divergent, step. A RuntimeWarning counts the
     divergent ones (divergence_report).
     """
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
     check_kind(priors, "priors", Priors)
     shapes = Shapes(*sizes, X.shape[1])
     density, n_eps = posterior_target(X, y, shapes, priors, target, n_nodes)
-    n_chains, rng = check_count(n_chains, "n_chains"), _check_rng(rng)
-    _check_checkpoint(checkpoint)
+    n_chains, rng = check_count(n_chains, "n_chains"), check_rng(rng)
+    check_checkpoint(checkpoint)
     u = starting_points(X, y, shapes, priors, n_chains, init, rng)
     q0 = np.concatenate([u, rng.normal(size=(n_chains, n_eps))], 1)
     run = nuts(

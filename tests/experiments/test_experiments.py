@@ -296,6 +296,21 @@ def test_a_run_that_is_off_by_more_than_its_spread_is_named():
     assert command.compare(stored[cells[0]], record(cells[0], lpd=float("nan")), others)
 
 
+def test_a_lone_nuts_cell_is_compared_with_the_spread_of_gibbs():
+    gibbs = [Cell("iris", 25, "gibbs", s) for s in range(4)]
+    stored = {c: record(c, lpd=-0.5 + 0.01 * c.seed) for c in gibbs}
+    alone = Cell("iris", 25, "nuts", 0)
+    stored[alone] = record(alone, lpd=-0.3)
+    others = command.siblings(alone, stored)
+    assert [r["cell"]["method"] for r in others] == ["gibbs"] * 4
+    sd = np.std([-0.5 + 0.01 * s for s in range(4)], ddof=1)
+    assert command.compare(stored[alone], record(alone, lpd=-0.3 + 4.9 * sd), others) == []
+    assert command.compare(stored[alone], record(alone, lpd=-0.3 + 5.1 * sd), others)[0].startswith("lpd")
+    twin = alone._replace(seed=1)
+    assert command.siblings(alone, stored | {twin: record(twin)}) == [record(twin)]
+    assert command.siblings(Cell("iris", 25, "bbvi", 0), stored) == []
+
+
 def test_figure_shows_every_stored_point_and_names_its_seeds():
     plt = pytest.importorskip("matplotlib.pyplot")
     cells = {c: record(c, 2.0, lpd=-0.2 - 0.01 * c.seed) for c in

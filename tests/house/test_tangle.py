@@ -71,7 +71,7 @@ def test_reexport_is_not_a_second_definition(book):
     ("#| export\nfrom cmn_literate import CMNClassifier", "imports cmn_literate.CMNClassifier"),
     ("#| export\nfrom .a.second import g", "which no earlier chapter exports"),
     ("#| export\nfrom cmn_literate.a.first import f", "imports cmn_literate.a.first"),
-    ("#| export\nfrom cmn_literate.experiments import f", "imports cmn_literate.experiments.f"),
+    ("#| export\nfrom cmn_literate.conformance import f", "imports cmn_literate.conformance.f"),
 ])
 def test_refuses(book, capsys, cell, complaint):
     book.chapter("first", cell)
