@@ -9,9 +9,11 @@ from cmn_conformance.catalogue import operations
 from cmn_literate import __version__
 from cmn_literate.ideas import expfam, logistic, polya_gamma, stick_breaking
 from cmn_literate.network import cavi, elbo, gate, latents
-from cmn_literate.network.predict import predict_log_proba
+from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.network.simulate import Priors, Theta
-from cmn_literate.roads.likelihood import class_log_probs, latent_nodes, theta_shapes
+from cmn_literate.engineering.gradients import class_log_probs
+from cmn_literate.engineering.nodes import latent_nodes
+from cmn_literate.engineering.coordinates import theta_shapes
 
 NAME, VERSION = "cmn_literate", __version__
 PROFILE = {"omega1": ["per-component", "shared"], "inner": [1, 2, 3], "order": ["canonical", "m-first"], "gamma": ["rate", "scale"],

@@ -40,8 +40,8 @@ else:
 assert not {{"sklearn", "matplotlib", "pooch", "tqdm", "polyagamma"}} & set(sys.modules)
 """
 FIT = """
-from cmn_literate.network.cavi import fit
-from cmn_literate.network.predict import predict_proba
+from cmn_literate.engineering.fit import fit
+from cmn_literate.engineering.quadrature import predict_proba
 rng = np.random.default_rng(0)
 X = rng.normal(size=(200, 2))
 y = (X[:, 0] * X[:, 1] > 0).astype(int)

@@ -1,4 +1,4 @@
-"""The rules of the predictive integral, its pieces, extremes and bad input (test_predict.py holds the oracle comparisons)."""
+"""The rules of the predictive integral, its pieces, extremes and bad input (test_quadrature.py holds the oracle comparisons)."""
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,21 +9,18 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
-from cmn_literate.network.predict import (
-    METHODS,
-    check_parameters,
+from cmn_literate.checks import check_parameters
+from cmn_literate.engineering.quadrature import (
+    RULES,
     class_probs_by_expert,
-    gate_probs,
-    latent_t,
     node_counts,
-    point_posterior,
     predict_log_proba,
     predict_proba,
-    sample_parameters,
     sobol_rule,
     stretch_normal,
     twin_experts,
 )
+from cmn_literate.network.predict import gate_probs, latent_t, point_posterior, sample_parameters
 from cmn_literate.network.simulate import Theta
 
 SHAPES = [(1, 1, 2), (1, 2, 3), (3, 1, 2), (3, 1, 5), (2, 2, 2), (3, 4, 2), (2, 3, 5), (2, 8, 3)]   # (K, h, L): one expert, h > L-1, h < L-1
@@ -53,7 +50,7 @@ X4 = default_rng(1).normal(size=(4, 2))
 def test_shapes_and_sums(shape):
     K, h, L = shape
     p = posterior(*shape)
-    for method in METHODS:
+    for method in RULES:
         got = predict_proba(p, X4, method=method, n_nodes=3 if method == "quadrature" and h > 2 else None)
         assert got.shape == (4, L) and got.dtype == float
         assert_allclose(got.sum(1), 1, rtol=1e-12)
@@ -158,20 +155,6 @@ def test_likelihood_of_a_theta_is_the_mixture_integral():
         expected += [weight * quad(lambda u: norm.pdf(u, mean, sd) * classes(u)[c], mean - 9 * sd, mean + 9 * sd, epsabs=1e-11)[0]
                      for c in range(3)]
     assert_allclose(predict_proba(point_posterior(theta), x[None, :2])[0], expected, atol=1e-8)
-
-
-def test_draws():
-    p = posterior(3, 2, 4)
-    theta = sample_parameters(p, default_rng(0), 5)
-    assert [part.shape for part in theta] == [(5, 3, 3), (5, 2, 3), (5, 3, 2, 3), (5, 3, 2)]
-    again = sample_parameters(p, default_rng(0), 5)
-    assert all(np.array_equal(u, v) for u, v in zip(theta, again))
-    still = sample_parameters(changed(p, beta1_S=0 * p.beta1_S, beta0_S=0 * p.beta0_S, V=0 * p.V), default_rng(0), 2)
-    assert_array_equal(still.beta1[0], p.beta1_mu)
-    assert_array_equal(still.A[1], p.M)
-    assert sample_parameters(posterior(1, 1, 2), default_rng(0), 2).beta0.shape == (2, 0, 3)
-    with pytest.raises(ValueError, match="n_draws"):
-        sample_parameters(p, default_rng(0), 0)
 
 
 def test_monte_carlo_randomness_comes_in_as_rng():
