@@ -61,12 +61,12 @@ def test_nothing_but_the_form_changes(old, tmp_path, capsys):
 
 @pytest.mark.parametrize("name, edit, complaint", [
     ("vehicle", lambda c: c["runs"][0].update(lpd=-0.3), "vehicle.json"),
-    ("restarts", lambda c: c["orders"]["iris"]["012"]["lpd"].pop(), "."),
+    ("restarts", lambda c: c["orders"]["iris"]["012"]["lpd"].pop(), "restarts: 7 entries for 8 fits"),
     ("restarts", lambda c: c["experts"]["iris"]["class-code"]["20"]["lpd"].__setitem__(0, -9.0), "two different records"),
-    ("classifier", lambda c: c["runs"].append(c["runs"][0]), "4 records|records")])
+    ("classifier", lambda c: c["runs"].append(c["runs"][0]), "classifier: a record changed")])
 def test_what_would_be_lost_is_named(old, tmp_path, name, edit, complaint):
     change(old / f"{name}.json", edit)
-    with pytest.raises((SystemExit, IndexError), match=complaint):
+    with pytest.raises(SystemExit, match=complaint):
         migrate.main(old, tmp_path / "new")
 
 

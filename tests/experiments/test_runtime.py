@@ -51,7 +51,7 @@ def test_stopwatch_gives_every_piece_its_own_time(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(latents, "gate_rows", clock.takes(2.0))
     monkeypatch.setattr(latents, "collect", lambda: (clock.takes(5.0)(), latents.gate_rows()))
-    pieces = {"sums": ("network.latents", ("collect",)), "gate": ("latents", ("gate_rows",)), "gone": ("cavi", ("not_there",))}
+    pieces = {"sums": ("network.latents", ("collect",)), "gate": ("network.latents", ("gate_rows",)), "gone": ("network.cavi", ("not_there",))}
     before = latents.collect
     with runtime.Stopwatch(pieces, clock) as watch:
         latents.collect()
