@@ -13,7 +13,7 @@ NOTEBOOKS ?= $(sort $(wildcard book/*/*.ipynb))
 
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
-# the chapters import the experiments, which are not installed
+# the chapters import the experiments, which are not installed; .venv knows them by its checkout.pth, so that Jupyter finds them too
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 ifneq ($(wildcard ../shared/data),)
 export CMN_DATA ?= $(abspath ../shared/data)
@@ -26,6 +26,7 @@ help:
 	@test -n "$(PYTHON)" || { echo "no Python >= 3.11 with venv found; try make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv --clear .venv
 	.venv/bin/python -m pip install -qq --disable-pip-version-check -r requirements.txt
+	.venv/bin/python -c "import site; print('$(CURDIR)', file=open(site.getsitepackages()[0] + '/checkout.pth', 'w'))"
 	@touch $@
 
 book: check html        ## the book, in _build/html

@@ -330,6 +330,7 @@ def test_a_cell_that_does_not_exist_is_refused(text, tmp_path):
     (("check", "--cells", "-1"), "--cells"), (("check", "--seed", "-1"), "--seed"), (("check", "--limit", "1e-9"), "--limit"),
     (("run", "--jobs", "0"), "--jobs"), (("run", "--budget", "-1"), "--budget"), (("run", "--budget", "0"), "--budget"),
     (("run", "--budget", "nan"), "--budget"), (("run", "--seeds", "-1"), "--seeds"), (("run", "nothing"), "nothing"),
+    (("run", "maps", "--dataset", "iris"), "--dataset"), (("run", "--method", "gibs"), "--method"), (("run", "early", "--table"), "--table"),
     (("run", "early", "--only", "iris/26/0"), "iris/26/0"), (("check", "baselines_mle"), "--limit")])
 def test_a_command_that_could_do_nothing_says_so(args, name):
     out = cli(*args)
