@@ -22,7 +22,7 @@ endif
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
-.venv/ready: requirements.txt pyproject.toml
+.venv/ready: requirements.txt pyproject.toml conformance/pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python >= 3.11 with venv found; try make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv --clear .venv
 	.venv/bin/python -m pip install -qq --disable-pip-version-check -r requirements.txt
@@ -59,8 +59,9 @@ html: $(READY)
 browser: $(READY)
 	$(PY) -m pytest -q tests/house/test_browser.py
 
-test-full: test         ## and all mutants, long runs, the wheel, the coverage of the package
-	$(PY) -m pytest -q -n 2 -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py
+test-full: test         ## and all mutants, long runs, the wheel, the coverage, the arithmetic of other processors
+	$(PY) -m pytest -q -n 2 -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py --ignore tests/house/test_processors.py
+	$(PY) -m pytest -q -s -m slow tests/house/test_processors.py
 
 package: $(READY)       ## build the wheel, install it in an empty environment, fit
 	$(PY) -m pytest -q -m slow tests/house/test_wheel.py
@@ -85,7 +86,7 @@ vectors: $(READY)       ## compute the conformance vectors again; git diff shoul
 
 lock:                   ## requirements.txt from requirements.in (needs uv)
 	uv pip compile --universal --python-version 3.11 --no-annotate --no-header requirements.in -o requirements.txt
-	echo "-e ." >> requirements.txt
+	printf '%s\n' "-e ." "-e ./conformance" >> requirements.txt
 
 clean:                  ## remove what the other targets made, but for .venv
 	rm -rf _build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage

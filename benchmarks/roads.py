@@ -16,18 +16,10 @@ import numpy as np
 from autograd import grad
 from sweep import PIECE, best_times, sweep_work
 
-from cmn_literate.roads.likelihood import (
-    Shapes,
-    class_log_probs,
-    explicit_log_joint,
-    explicit_value_and_grad,
-    latent_nodes,
-    likelihood_value_and_grad,
-    log_likelihood,
-    pack,
-    to_white,
-    unpack,
-)
+from cmn_literate.engineering.coordinates import Shapes, pack, to_white, unpack
+from cmn_literate.engineering.gradients import class_log_probs, explicit_value_and_grad, likelihood_value_and_grad
+from cmn_literate.roads.likelihood import explicit_log_joint, log_likelihood
+from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.roads.mle import mle_objective, network_log_probs
 from cmn_literate.roads.optimizers import maximize
 from cmn_literate.network.simulate import Priors, sample_theta

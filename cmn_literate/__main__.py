@@ -121,7 +121,7 @@ def check_out(path):
 
 def report_scores(model, X, y, what):
     """Print accuracy, log score and calibration error on rows that the fit did not see."""
-    from cmn_literate.use.classifier import encode_labels
+    from cmn_literate.inputs import encode_labels
     from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density
 
     _, codes = encode_labels(y, model.classes_)
@@ -149,7 +149,7 @@ def fit(args):
     from sklearn.exceptions import ConvergenceWarning               # slow to import: after the cheap refusals
 
     from cmn_literate import CMNClassifier
-    from cmn_literate.use.classifier import holdout_rows
+    from cmn_literate.use.datasets import holdout_rows
 
     held = None
     if args.test is not None:

@@ -14,21 +14,21 @@ __all__ = ["coefficients_from_sums", "coefficients_from_inverse", "regression_up
 
 # book/ideas/logistic.ipynb, cell logistic-02
 import math
-from numbers import Real
 from typing import NamedTuple
 
 import autograd.numpy as anp
 import numpy as np
 from scipy.special import erfcx
 
-from cmn_literate.ideas.expfam import gaussian_kl, second_moment, spd_inverse
+from cmn_literate.checks import (
+    check_count, check_digits, check_instance, check_normal,
+    check_regression_options, check_X, check_y)
+from cmn_literate.ideas.expfam import gaussian_kl, pad, second_moment, spd_inverse
 from cmn_literate.ideas.polya_gamma import pg_kl, pg_mean
-from cmn_literate.checks import check_count, check_X, check_y, real_array
-from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_counts
 
 
-# book/ideas/logistic.ipynb, cell logistic-08
+# book/ideas/logistic.ipynb, cell logistic-06
 def coefficients_from_sums(gram, linear, sigma):
     """q(beta_j) = N(mu_j, S_j) of each stick from its sums over rows.
     [eq-mr-beta, eq-mr-normaliser]
@@ -50,7 +50,7 @@ def coefficients_from_inverse(S, log_det_P, linear, sigma):
     return mu, S, 0.5 * ((linear * mu).sum(-1) - log_det_P) - D * math.log(sigma)
 
 
-# book/ideas/logistic.ipynb, cell logistic-09
+# book/ideas/logistic.ipynb, cell logistic-07
 def regression_update(design, b, kappa, xi, sigma):
     """Optimal q(beta) given q(omega) = PG(b, xi).  [eq-mr-beta]
 
@@ -62,7 +62,7 @@ def regression_update(design, b, kappa, xi, sigma):
     return coefficients_from_sums(gram, kappa.T @ design, sigma)[:2]
 
 
-# book/ideas/logistic.ipynb, cell logistic-14
+# book/ideas/logistic.ipynb, cell logistic-12
 def regression_moments(design, mu, S):
     """E[psi] and E[psi^2] of psi_nj = beta_j . x~_n under q(beta).  [eq-mr-omega]
 
@@ -73,7 +73,7 @@ def regression_moments(design, mu, S):
     return design @ mu.T, anp.sum(anp.tensordot(design, B, axes=(1, 1)) * design[:, None, :], -1)
 
 
-# book/ideas/logistic.ipynb, cell logistic-17
+# book/ideas/logistic.ipynb, cell logistic-15
 def stick_log_bound(psi, psi2, xi, b, kappa):
     """E[ln p(y, omega | psi) - ln q(omega)] of a choice by sticks.  [eq-mr-bound]
 
@@ -84,7 +84,7 @@ def stick_log_bound(psi, psi2, xi, b, kappa):
     return anp.sum(kappa * psi - b * cost, -1)
 
 
-# book/ideas/logistic.ipynb, cell logistic-18
+# book/ideas/logistic.ipynb, cell logistic-16
 def regression_bound(design, b, kappa, mu, S, xi, sigma):
     """Complete ELBO of the regression, at most ln p(y | X).  [eq-mr-bound]
 
@@ -96,7 +96,7 @@ def regression_bound(design, b, kappa, mu, S, xi, sigma):
     return rows - anp.sum(gaussian_kl(mu, S, sigma))
 
 
-# book/ideas/logistic.ipynb, cell logistic-29
+# book/ideas/logistic.ipynb, cell logistic-27
 class MultinomialFit(NamedTuple):
     """q(beta) and q(omega) of a regression; J = L - 1 sticks, D = d + intercept.
 
@@ -115,22 +115,7 @@ class MultinomialFit(NamedTuple):
     intercept: bool
 
 
-def _check_options(y, n_classes, prior_scale, intercept, tol):
-    if not isinstance(intercept, (bool, np.bool_)):
-        raise ValueError(f"intercept: expected True or False, got {intercept!r}")
-    if n_classes is None and (len(y) == 0 or y.max() == 0):
-        raise ValueError(f"y: expected at least two classes, got {len(y)} labels "
-                         "that are all 0; pass n_classes")
-    for name, value, least in (("prior_scale", prior_scale, "> 0"),
-                               ("tol", tol, ">= 0")):
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        number = number and np.isfinite(value)
-        if not number or value < 0 or (value == 0 and least == "> 0"):
-            raise ValueError(f"{name}: expected a finite number {least}, got "
-                             f"{value!r}")
-
-
-# book/ideas/logistic.ipynb, cell logistic-30
+# book/ideas/logistic.ipynb, cell logistic-28
 def fit_multinomial(X, y, n_classes=None, prior_scale=5.0, intercept=True,
                     max_sweeps=2000, tol=1e-7):
     """Bayesian stick-breaking multinomial regression by coordinate ascent.
@@ -146,7 +131,7 @@ def fit_multinomial(X, y, n_classes=None, prior_scale=5.0, intercept=True,
     if n_classes is not None:
         n_classes = check_count(n_classes, "n_classes", least=2)
     y = check_y(y, len(X), n_classes)
-    _check_options(y, n_classes, prior_scale, intercept, tol)
+    check_regression_options(y, n_classes, prior_scale, intercept, tol)
     max_sweeps = check_count(max_sweeps, "max_sweeps")
     Xt = pad(X) if intercept else X
     b, kappa = stick_counts(np.eye(n_classes or y.max() + 1)[y])
@@ -160,7 +145,7 @@ def fit_multinomial(X, y, n_classes=None, prior_scale=5.0, intercept=True,
                           bool(intercept))
 
 
-# book/ideas/logistic.ipynb, cell logistic-59
+# book/ideas/logistic.ipynb, cell logistic-57
 def _log_tail_trapezoid(m, v, digits):
     """ln E sigma(psi), m <= 0, moderate v: trapezoids in t = (psi - m)/sqrt(v).
     [eq-sn-pair, eq-sn-step]"""
@@ -189,7 +174,7 @@ def _log_tail_trapezoid(m, v, digits):
     return m + np.log(total)
 
 
-# book/ideas/logistic.ipynb, cell logistic-61
+# book/ideas/logistic.ipynb, cell logistic-59
 def _alternating_weights(n):
     """w_k with sum_{k<n} w_k a_k = sum_k (-1)^k a_k up to a factor 1 +- 1/T_n(3).
     [eq-sn-accelerate]"""
@@ -214,17 +199,10 @@ def _log_tail_series(m, v, digits):
     return lift - a**2 + np.log(total / 2)
 
 
-# book/ideas/logistic.ipynb, cell logistic-63
+# book/ideas/logistic.ipynb, cell logistic-61
 def _log_sigmoid_normal_both(m, v, digits):
     """ln E sigma(psi) and ln E sigma(-psi), psi ~ N(m, v).  [eq-sigmoid-normal]"""
-    m, v = np.broadcast_arrays(real_array(m, "m"), real_array(v, "v"))
-    if not np.all((v >= 0) & np.isfinite(v) & np.isfinite(m)):
-        raise ValueError("v: expected finite variances >= 0 (and m finite), got "
-                         f"v from {np.min(v)} to {np.max(v)}, m from "
-                         f"{np.min(m)} to {np.max(m)}")
-    number = isinstance(digits, Real) and not isinstance(digits, bool)
-    if not number or not 1 <= digits <= 15:
-        raise ValueError(f"digits: expected a number from 1 to 15, got {digits!r}")
+    (m, v), digits = check_normal(m, v), check_digits(digits)
     order = np.argsort(v, axis=None)
     v_sorted, m_sorted = v.ravel()[order], -np.abs(m.ravel()[order])
     split = int(np.searchsorted(v_sorted, 25.0, side="right"))
@@ -239,7 +217,7 @@ def _log_sigmoid_normal_both(m, v, digits):
     return np.where(m < 0, low, high), np.where(m < 0, high, low)
 
 
-# book/ideas/logistic.ipynb, cell logistic-64
+# book/ideas/logistic.ipynb, cell logistic-62
 def log_sigmoid_normal(m, v, digits=12):
     """ln E sigma(psi), psi ~ N(m, v).  [eq-sigmoid-normal]
 
@@ -259,7 +237,7 @@ def sigmoid_normal(m, v, digits=12):
     return np.exp(_log_sigmoid_normal_both(m, v, digits)[0])
 
 
-# book/ideas/logistic.ipynb, cell logistic-71
+# book/ideas/logistic.ipynb, cell logistic-69
 def stick_log_means(m, v, digits=12):
     """ln E pi_c of sticks with independent psi_l ~ N(m_l, v_l).  [eq-mr-predict]
 
@@ -271,16 +249,14 @@ def stick_log_means(m, v, digits=12):
     return log_reach + np.concatenate([log_stop, one], -1)
 
 
-# book/ideas/logistic.ipynb, cell logistic-72
+# book/ideas/logistic.ipynb, cell logistic-70
 def predict_multinomial(fit, X, digits=12):
     """Predictive class probabilities, weights integrated out.  [eq-mr-predict]
 
     fit from fit_multinomial, X (n, d) -> (n, L), rows add up to 1
     ValueError on the wrong number of columns.
     """
-    if not isinstance(fit, MultinomialFit):
-        raise ValueError("fit: expected what fit_multinomial returns, got "
-                         f"{type(fit).__name__}")
+    check_instance(fit, "fit", MultinomialFit, "what fit_multinomial returns")
     X = check_X(X, n_features=fit.mu.shape[1] - fit.intercept)
     Xt = pad(X) if fit.intercept else X
     variance = np.sum(np.tensordot(Xt, fit.S, axes=(1, 1)) * Xt[:, None, :], -1)

@@ -15,6 +15,8 @@ import math
 import autograd.numpy as anp
 import numpy as np
 
+from cmn_literate.checks import check_not_negative
+
 # sinh(x)/x in powers of x^2
 _SINH = [1 / math.factorial(2 * m + 1) for m in range(9)]
 _KL = [(m - 1) / (2 * m * (2 * m - 1)) for m in range(2, 15)]  # see eq-pg-kl-near
@@ -35,11 +37,6 @@ def _even_series(coefficients, square):
     return total
 
 
-def _check_b(b):
-    if anp.any(anp.less(b, 0)):
-        raise ValueError(f"b must be >= 0, got {anp.min(b)}")
-
-
 # book/ideas/polya_gamma.ipynb, cell polya_gamma-15
 def pg_mean(b, c):
     """E[omega] for omega ~ PG(b, c).  [eq-pg-mean]
@@ -47,7 +44,7 @@ def pg_mean(b, c):
     b (...) >= 0, c (...) of any sign, broadcast against each other -> (...)
     b / 4 at c = 0. ValueError if b is negative.
     """
-    _check_b(b)
+    check_not_negative(b, "b")
     near, x, y = _split(c, 1.0)
     e = anp.exp(-y)
     series = _even_series(_SINH, x**2 / 4) / (4 * anp.cosh(x / 2))
@@ -61,7 +58,7 @@ def pg_var(b, c):
     b (...) >= 0, c (...) of any sign, broadcast against each other -> (...)
     b / 24 at c = 0. ValueError if b is negative.
     """
-    _check_b(b)
+    check_not_negative(b, "b")
     near, x, y = _split(c, 1.0)
     e = anp.exp(-y)
     series = _even_series(_SINH[1:], x**2) / (4 * anp.cosh(x / 2) ** 2)
@@ -87,7 +84,7 @@ def pg_kl(b, c):
     b (...) >= 0, c (...) of any sign, broadcast against each other -> (...)
     0 where b = 0 or c = 0. ValueError if b is negative.
     """
-    _check_b(b)
+    check_not_negative(b, "b")
     near, x, y = _split(c, 0.5)
     e, t2 = anp.exp(-y), anp.tanh(x / 2) ** 2
     far = log_cosh_half(y) - y / 4 * (1 - e) / (1 + e)

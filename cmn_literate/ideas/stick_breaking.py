@@ -12,6 +12,8 @@ __all__ = ["stick_log_probs", "stick_counts", "stick_logits"]
 # book/ideas/stick_breaking.ipynb, cell stick_breaking-05
 import autograd.numpy as anp
 
+from cmn_literate.checks import check_last_axis
+
 
 def stick_log_probs(psi):
     """Log probabilities of the stick-breaking logit model.  [eq-stick]
@@ -22,8 +24,7 @@ def stick_log_probs(psi):
     psi = +-inf is a coin that always or never stops; NaN passes through.
     ValueError if psi is a scalar.
     """
-    if anp.ndim(psi) == 0:
-        raise ValueError(f"psi must have shape (..., J), got the scalar {psi}")
+    check_last_axis(psi, "psi", "(..., J)")
     psi = anp.array(psi)
     log_stop, log_pass = -anp.logaddexp(0.0, -psi), -anp.logaddexp(0.0, psi)
     one = anp.zeros(psi.shape[:-1] + (1,))  # log 1
@@ -41,11 +42,7 @@ def stick_counts(weights):
 
     ValueError if there is no class.
     """
-    if anp.ndim(weights) == 0 or anp.shape(weights)[-1] == 0:
-        raise ValueError(
-            "weights must have shape (..., K) with K >= 1, got "
-            f"{anp.shape(weights)}"
-        )
+    check_last_axis(weights, "weights", "(..., K) with K >= 1", least=1)
     weights = anp.array(weights)
     # summed from the far end
     b = anp.cumsum(weights[..., ::-1], axis=-1)[..., :0:-1]
@@ -62,9 +59,7 @@ def stick_logits(log_probs):
     -inf (probability 0) is allowed; a coin that is never tossed gets logit 0.
     ValueError if there is no class.
     """
-    if anp.ndim(log_probs) == 0 or anp.shape(log_probs)[-1] == 0:
-        raise ValueError(
-            f"log_probs must have shape (..., J+1), got {anp.shape(log_probs)}")
+    check_last_axis(log_probs, "log_probs", "(..., J+1)", least=1)
     log_probs = anp.array(log_probs)
     later, psi = log_probs[..., -1:], log_probs[..., :0]
     for j in range(log_probs.shape[-1] - 2, -1, -1):

@@ -16,7 +16,7 @@ from cmn_literate.network.experts import expert_log_density
 from cmn_literate.ideas.expfam import gaussian_entropy, gaussian_kl, mng_kl
 from cmn_literate.network.gate import gate_log_bound
 from cmn_literate.network.latents import output_log_bound
-from cmn_literate.checks import check_X, check_y
+from cmn_literate.checks import check_state
 
 
 # book/network/elbo.ipynb, cell elbo-05
@@ -44,30 +44,6 @@ def category_entropy(gamma):
 
 
 # book/network/elbo.ipynb, cell elbo-08
-def _checked(state, X, y):
-    """X and y checked, and the shape of every field of state.  [eq-cmn-family]"""
-    for name, axes in (("M", [3]), ("beta1_mu", [2]), ("xi1", [2, 3])):
-        got = anp.shape(getattr(state, name))
-        if len(got) not in axes:
-            raise ValueError(f"state.{name}: expected {axes} axes, got {got}")
-    (K, h, D), J = anp.shape(state.M), len(state.beta1_mu)
-    X = check_X(X, n_features=D - 1)
-    y, N = check_y(y, len(X), J + 1), len(X)
-    shapes = {
-        "beta1_mu": (J, h + 1), "beta1_S": (J, h + 1, h + 1),
-        "beta0_mu": (K - 1, D), "beta0_S": (K - 1, D, D),
-        "V": (K, D, D), "a": (K,), "b": (K, h),
-        "gamma": (N, K), "mu": (N, K, h), "Sigma": (N, K, h, h),
-        "xi1": (N, J) if anp.ndim(state.xi1) == 2 else (N, K, J),
-        "xi0": (N, K - 1)}
-    for name, expected in shapes.items():
-        got = anp.shape(getattr(state, name))
-        if got != expected:
-            raise ValueError(f"state.{name}: expected shape {expected}, got {got}")
-    return X, y
-
-
-# book/network/elbo.ipynb, cell elbo-09
 def elbo_terms(state, X, y, priors):
     """The eight terms of the bound, nats; their sum is elbo.  [eq-elbo]
 
@@ -76,7 +52,7 @@ def elbo_terms(state, X, y, priors):
        "assignment entropy", and minus the divergences "beta1", "beta0", "experts"
     ValueError, naming the argument, if shapes or labels do not fit.
     """
-    (X, y), s = _checked(state, X, y), state
+    (X, y), s = check_state(state, X, y), state
     mean = lambda per_expert: anp.sum(s.gamma * per_expert)
     kl = global_kl(s, priors)
     return {
@@ -89,7 +65,7 @@ def elbo_terms(state, X, y, priors):
         "beta1": -kl["beta1"], "beta0": -kl["beta0"], "experts": -kl["experts"]}
 
 
-# book/network/elbo.ipynb, cell elbo-10
+# book/network/elbo.ipynb, cell elbo-09
 def elbo(state, X, y, priors):
     """Evidence lower bound of the augmented network, all constants included, nats.
     [eq-elbo, eq-elbo-constants]

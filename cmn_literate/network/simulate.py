@@ -10,12 +10,11 @@ __all__ = ["Priors", "Theta", "sample_theta", "sample_sticks", "Sample", "sample
 
 # book/network/simulate.ipynb, cell simulate-04
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import check_count, check_X
+from cmn_literate.checks import check_count, check_positive, check_X
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_log_probs
 
@@ -41,11 +40,7 @@ class Priors:
 
     def __post_init__(self):
         for name, value in vars(self).items():
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not number or not 0 < value < np.inf:
-                raise ValueError(f"{name}: expected a positive finite number, "
-                                 f"got {value!r}")
-            object.__setattr__(self, name, float(value))
+            object.__setattr__(self, name, check_positive(value, name))
 
     def __call__(self, **changes):
         return replace(self, **changes)

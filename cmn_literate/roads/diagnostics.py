@@ -6,10 +6,10 @@ Two numbers tell whether the draws of Markov chains can be trusted: how much the
 mean. For a mixture they have to be computed for predictions, not for parameters.
 """
 
-__all__ = ["check_draws", "split_chains", "autocovariance", "effective_size", "rhat",
-           "normal_scores", "split_rhat", "ess_mean", "ess_bulk", "ess_tail", "mcse_mean", "bfmi",
-           "PosteriorDraws", "draw_log_probs", "predict_log_proba", "predict_proba",
-           "pointwise_log_likelihood", "Worst", "worst", "convergence"]
+__all__ = ["split_chains", "autocovariance", "effective_size", "rhat", "normal_scores",
+           "split_rhat", "ess_mean", "ess_bulk", "ess_tail", "mcse_mean", "bfmi", "PosteriorDraws",
+           "draw_log_probs", "predict_from_draws", "pointwise_log_likelihood", "Worst", "worst",
+           "convergence"]
 
 
 # book/roads/diagnostics.ipynb, cell diagnostics-02
@@ -21,23 +21,15 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import logsumexp, ndtri
 from scipy.stats import rankdata
 
-from cmn_literate.roads.likelihood import (
-    class_log_probs, latent_nodes, pack, theta_shapes)
+from cmn_literate.engineering.coordinates import pack, theta_shapes
+from cmn_literate.engineering.gradients import class_log_probs
+from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.network.simulate import Theta
-from cmn_literate.checks import check_X, check_count, check_y, real_array
+from cmn_literate.checks import (
+    check_X, check_count, check_draws, check_leading_axes, check_y)
 
 
 # book/roads/diagnostics.ipynb, cell diagnostics-05
-def check_draws(draws, name="draws", least=4):
-    """Draws as a float64 array (chains, draws, ...), at least 4 per chain.
-    [eq-diag-mean]   ValueError, naming the argument, otherwise"""
-    draws = real_array(draws, name)
-    if draws.ndim < 2 or draws.shape[0] < 1 or draws.shape[1] < least:
-        raise ValueError(f"{name}: expected an array (chains, draws >= {least}, "
-                         f"...), got shape {draws.shape}")
-    return draws
-
-
 def split_chains(draws):
     """Every chain cut into its two halves.  [eq-diag-split]
     (C,n,...) -> (2C,n//2,...); if n is odd, the draw in the middle is dropped;
@@ -179,19 +171,6 @@ def bfmi(energy):
 
 
 # book/roads/diagnostics.ipynb, cell diagnostics-35
-def _check_leading_axes(theta, log_joint, stats):
-    """ValueError unless everything has the axes (chain, draw) of log_joint."""
-    lead, dims = log_joint.shape, dict(zip(Theta._fields, (4, 4, 5, 4)))
-    for name, value in theta._asdict().items():
-        if value.ndim != dims[name] or value.shape[:2] != lead:
-            raise ValueError(f"{name}: expected {dims[name]} axes, the first two "
-                             f"{lead} as in log_joint, got {value.shape}")
-    for name, value in stats.items():
-        if np.shape(value)[:2] != lead:
-            raise ValueError(f"stats[{name!r}]: expected leading axes {lead}, "
-                             f"got shape {np.shape(value)}")
-
-
 @dataclass(frozen=True)
 class PosteriorDraws:
     """Draws of the parameters, as every sampler of this book returns them.
@@ -211,7 +190,7 @@ class PosteriorDraws:
         object.__setattr__(self, "theta", Theta(*(
             np.asarray(x, dtype=float) for x in self.theta)))
         object.__setattr__(self, "log_joint", np.asarray(self.log_joint, float))
-        _check_leading_axes(self.theta, self.log_joint, self.stats)
+        check_leading_axes(self.theta, self.log_joint, self.stats)
 
     @property
     def n_chains(self):
@@ -267,17 +246,11 @@ def draw_log_probs(draws, X, nodes=None, max_draws=None, rng=0):
             for s in picked)
 
 
-def predict_log_proba(draws, X, nodes=None, max_draws=None, rng=0):
+def predict_from_draws(draws, X, nodes=None, max_draws=None, rng=0):
     """ln of the posterior predictive: the exact likelihood averaged over draws.
     [eq-diag-average]   draws PosteriorDraws, X (n,d) -> (n,L) nats"""
     logs = np.stack(list(draw_log_probs(draws, X, nodes, max_draws, rng)))
     return logsumexp(logs, axis=0) - np.log(len(logs))
-
-
-def predict_proba(draws, X, nodes=None, max_draws=None, rng=0):
-    """Posterior predictive probabilities, averaged over draws.
-    [eq-diag-average]   draws PosteriorDraws, X (n,d) -> (n,L), rows sum to 1"""
-    return np.exp(predict_log_proba(draws, X, nodes, max_draws, rng))
 
 
 # book/roads/diagnostics.ipynb, cell diagnostics-37

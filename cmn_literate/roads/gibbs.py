@@ -15,30 +15,30 @@ __all__ = ["GibbsState", "draw_omega", "draw_gaussian", "draw_coefficients", "dr
 # book/roads/gibbs.ipynb, cell gibbs-02
 import copy
 import os
-import signal
 import warnings
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.network.cavi import (
-    _check_problem, block_sweep, init_parameters, make_blocks)
-from cmn_literate.use.datasets import read_arrays, write_arrays
+from cmn_literate.checks import check_problem
+from cmn_literate.engineering.sums import block_sweep, make_blocks
+from cmn_literate.engineering.starts import init_parameters
+from cmn_literate.storage import read_arrays, write_arrays
 from cmn_literate.roads.diagnostics import PosteriorDraws
 from cmn_literate.network.experts import experts_from_sums, weighted_gram
-from cmn_literate.ideas.expfam import spd_inverse_stacked
+from cmn_literate.engineering.packed import spd_inverse_stacked
 from cmn_literate.network.latents import responsibilities
-from cmn_literate.roads.likelihood import log_prior, pack, theta_shapes
+from cmn_literate.engineering.coordinates import log_prior, pack, theta_shapes
 from cmn_literate.ideas.logistic import coefficients_from_sums
-from cmn_literate.roads.nuts import _spawn
-from cmn_literate.roads.optimizers import _check_checkpoint, fingerprint
+from cmn_literate.checks import check_checkpoint, check_rng
+from cmn_literate.storage import fingerprint
 from cmn_literate.network.predict import sample_parameters
 from cmn_literate.network.simulate import (
     Priors, Theta, sample_data, sample_theta)
-from cmn_literate.checks import check_count
+from cmn_literate.checks import check_choice, check_count, check_kind
+from cmn_literate.engineering.chains import (
+    attend, in_step, run_chains, spawn, stack_chains, unstack_chains)
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_counts, stick_log_probs
 
@@ -266,7 +266,7 @@ def start_state(X, y, sizes, priors, rng, init="prior", n_sweeps=100):
         q = init_parameters(X, y, K, h, L, priors, rng)
         blocks = make_blocks(X, y, K, h, L)
         for _ in range(n_sweeps):
-            q, _ = block_sweep(blocks, q, priors)
+            blocks, q, _ = block_sweep(blocks, q, priors)
         theta = Theta(*(draws[0] for draws in sample_parameters(q, rng, 1)))
     z, x1, _ = sample_data(theta, X, rng)
     return GibbsState(theta, z, x1, draw_omega(y, x1, theta.beta1, rng),
@@ -278,16 +278,21 @@ SEGMENT = 50                                # sweeps between two looks at the cl
 
 
 class Chain(NamedTuple):
-    """All that the future of a chain depends on: GibbsState, Generator."""
+    """All that the future of a chain depends on.  [eq-gibbs-resume]
+
+    index of the chain, done: sweeps so far, GibbsState, Generator
+    """
+    index: int
+    done: int
     state: GibbsState
     rng: np.random.Generator
 
 
 def _advance(chain, X, y, priors, keep):
-    """Sweep len(keep) times, storing theta, log joint and the number of experts
-    that own rows where keep is true.   -> Chain, six arrays, last log joint"""
+    """A segment: sweep on, storing theta, log joint and the number of experts that
+    own rows where keep is true.   -> Chain, (six arrays, last log joint)"""
     state, rng, rows = chain.state, copy.deepcopy(chain.rng), []
-    for wanted in keep:
+    for wanted in keep[chain.done:chain.done + SEGMENT]:
         state = gibbs_sweep(state, X, y, priors, rng)
         if wanted:
             rows.append((*state.theta, complete_log_joint(state, X, y, priors),
@@ -296,7 +301,8 @@ def _advance(chain, X, y, priors, keep):
     shapes = [*(v.shape for v in state.theta), (), ()]
     kept = [np.array([row[i] for row in rows]).reshape((len(rows), *shape))
             for i, shape in enumerate(shapes)]
-    return Chain(state, rng), kept, value
+    done = min(chain.done + SEGMENT, len(keep))
+    return Chain(chain.index, done, state, rng), (kept, value)
 
 
 # book/roads/gibbs.ipynb, cell gibbs-44
@@ -307,10 +313,20 @@ class _Run(NamedTuple):
     kept: list
 
 
+def _after(run, portions):
+    """The run after a segment of every chain.   -> _Run, mean log joint"""
+    chains, results = zip(*portions)
+    kept, values = zip(*results)
+    kept = [np.stack(part) for part in zip(*kept)]
+    if run.kept:
+        kept = [np.concatenate(two, axis=1) for two in zip(run.kept, kept)]
+    return _Run(chains[0].done, list(chains), kept), float(np.mean(values))
+
+
 def _save(path, identity, run):
     """Write a run to its file.  [eq-gibbs-resume]"""
     states = [(*chain.state.theta, *chain.state[1:]) for chain in run.chains]
-    arrays = {f"state{i}": np.stack(part) for i, part in enumerate(zip(*states))}
+    arrays = stack_chains(states)
     arrays |= {f"kept{i}": part for i, part in enumerate(run.kept)}
     write_arrays(path, arrays, identity=identity, done=run.done,
                  noise=[chain.rng.bit_generator.state for chain in run.chains])
@@ -326,59 +342,34 @@ def _resume(path, identity, generators, total):
     if header["done"] > total:
         raise ValueError(f"checkpoint: expected at most {total} sweeps, got "
                          f"{header['done']} in {path}: ask for more draws")
-    chains = []
-    for c, (rng, noise) in enumerate(zip(generators, header["noise"])):
+    chains, done = [], header["done"]
+    for parts, rng, noise in zip(unstack_chains(stored), generators, header["noise"]):
         rng.bit_generator.state = noise
-        parts = [stored[f"state{i}"][c] for i in range(8)]
-        chains.append(Chain(GibbsState(Theta(*parts[:4]), *parts[4:]), rng))
-    return _Run(header["done"], chains, [stored[f"kept{i}"] for i in range(6)])
+        state = GibbsState(Theta(*parts[:4]), *parts[4:])
+        chains.append(Chain(len(chains), done, state, rng))
+    return _Run(done, chains, [stored[f"kept{i}"] for i in range(6)])
 
 
 # book/roads/gibbs.ipynb, cell gibbs-45
-def _ignore_interrupt():
-    """Ctrl-C is for the parent process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _run_on(run, X, y, priors, keep, n_jobs, path, every, identity, callback):
+    """The run to its end, or to Ctrl-C, stored on the way.   -> _Run, interrupt"""
+    def note(portions):
+        nonlocal run
+        run, value = _after(run, portions)
+        return run.done, value
 
+    def save():
+        if path is not None and run.done:
+            _save(path, identity, run)
 
-@contextmanager
-def _mapper(n_jobs):
-    """map, in this process or over n_jobs others."""
-    if n_jobs == 1:
-        yield map
-        return
-    with ProcessPoolExecutor(n_jobs, initializer=_ignore_interrupt) as pool:
-        yield pool.map
-
-
-def _segments(run, X, y, priors, keep, n_jobs):
-    """Yield (run, mean log joint) after every segment until keep is used up."""
-    with _mapper(n_jobs) as mapper:
-        while run.done < len(keep):
-            stop = min(run.done + SEGMENT, len(keep))
-            n, wanted = len(run.chains), keep[run.done:stop]
-            results = list(mapper(_advance, run.chains, [X] * n, [y] * n,
-                                  [priors] * n, [wanted] * n))
-            chains, kept, values = zip(*results)
-            kept = [np.stack(part) for part in zip(*kept)]
-            if run.kept:
-                kept = [np.concatenate(two, axis=1) for two in zip(run.kept, kept)]
-            run = _Run(stop, list(chains), kept)
-            yield run, float(np.mean(values))
+    turns = run_chains(partial(_advance, X=X, y=y, priors=priors, keep=keep),
+                       run.chains, lambda chain: chain.done < len(keep), n_jobs)
+    cut = attend(in_step(turns, len(run.chains)), note, save,
+                 lambda done: done // every > (done - SEGMENT) // every, callback)
+    return run, cut
 
 
 # book/roads/gibbs.ipynb, cell gibbs-46
-def _check_plan(priors, init, checkpoint, counts):
-    """Arguments that say how to run."""
-    if not isinstance(priors, Priors):
-        raise ValueError(f"priors: expected Priors, got {priors!r}")
-    if init not in ("prior", "cavi"):
-        raise ValueError(f"init: expected 'prior' or 'cavi', got {init!r}")
-    for name, value in counts.items():
-        check_count(value, name, least=0 if name == "n_warmup" else 1)
-    _check_checkpoint(checkpoint)
-
-
-# book/roads/gibbs.ipynb, cell gibbs-47
 def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
           priors=Priors(),  # noqa: B008  Priors are frozen
           n_chains=4, n_warmup=1000, n_draws=1000, thin=1, rng=0, init="prior",
@@ -400,11 +391,15 @@ def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
     Ctrl-C returns the draws made so far, with a RuntimeWarning.  ValueError names
     a bad argument.
     """
-    _check_plan(priors, init, checkpoint, {
-        "n_chains": n_chains, "n_warmup": n_warmup, "n_draws": n_draws,
-        "thin": thin, "n_jobs": n_jobs, "checkpoint_every": checkpoint_every})
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
-    generators = _spawn(rng, n_chains)
+    check_kind(priors, "priors", Priors)
+    check_choice(init, "init", ("prior", "cavi"))
+    for name, value in {"n_chains": n_chains, "n_warmup": n_warmup,
+                        "n_draws": n_draws, "thin": thin, "n_jobs": n_jobs,
+                        "checkpoint_every": checkpoint_every}.items():
+        check_count(value, name, least=0 if name == "n_warmup" else 1)
+    check_checkpoint(checkpoint)
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
+    generators = spawn(check_rng(rng), n_chains)
     identity = fingerprint("gibbs", X, y, sizes, priors, n_warmup, thin, init,
                            [g.bit_generator.state for g in generators])
     sweep = np.arange(1, n_warmup + n_draws * thin + 1) - n_warmup
@@ -412,21 +407,13 @@ def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
     if checkpoint is not None and os.path.exists(checkpoint):
         run = _resume(checkpoint, identity, generators, len(keep))
     else:
-        run = _Run(0, [Chain(start_state(X, y, sizes, priors, g, init), g)
-                       for g in generators], [])
-    try:
-        for after, value in _segments(run, X, y, priors, keep, n_jobs):
-            due = after.done // checkpoint_every > run.done // checkpoint_every
-            run = after
-            if checkpoint is not None and (due or run.done == len(keep)):
-                _save(checkpoint, identity, run)
-            if callback is not None:
-                callback(run.done, value)
-    except KeyboardInterrupt:
-        if checkpoint is not None and run.done:
-            _save(checkpoint, identity, run)
+        run = _Run(0, [Chain(i, 0, start_state(X, y, sizes, priors, g, init), g)
+                       for i, g in enumerate(generators)], [])
+    run, cut = _run_on(run, X, y, priors, keep, n_jobs, checkpoint,
+                       checkpoint_every, identity, callback)
+    if cut is not None:
         if not run.kept or not run.kept[4].size:
-            raise
+            raise cut
         warnings.warn(f"interrupted: {run.kept[4].shape[1]} of {n_draws} draws of "
                       "each chain", RuntimeWarning, stacklevel=2)
     theta, (log_joint, occupied) = Theta(*run.kept[:4]), run.kept[4:]

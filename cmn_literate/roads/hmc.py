@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.roads.optimizers import _check_rng, _is_real
+from cmn_literate.checks import check_rng, is_number
 from cmn_literate.checks import check_count, real_array
 
 
@@ -117,7 +117,7 @@ def check_start(value_and_grad, q, step, inv_mass):
     q = real_array(q, "q").copy()
     if q.ndim < 1 or not np.isfinite(q).all():
         raise ValueError(f"q: expected finite numbers (..., P), got {q}")
-    if not (_is_real(step) and 0 < step < np.inf):
+    if not (is_number(step) and 0 < step < np.inf):
         raise ValueError(f"step: expected a positive number, got {step!r}")
     if not ((inv_mass > 0).all() and np.isfinite(inv_mass).all()):
         raise ValueError(f"inv_mass: expected positive numbers, got {inv_mass}")
@@ -153,9 +153,9 @@ def hmc(value_and_grad, q, n_draws, step, n_leapfrog, inv_mass=1.0, rng=None,
     n_draws, n_warmup = check_count(n_draws, "n_draws"), check_count(
         n_warmup, "n_warmup", least=0)
     n_leapfrog = check_count(n_leapfrog, "n_leapfrog")
-    if not (_is_real(jitter) and 0 <= jitter < 1):
+    if not (is_number(jitter) and 0 <= jitter < 1):
         raise ValueError(f"jitter: expected a number in [0, 1), got {jitter!r}")
-    rng, kept = np.random.default_rng() if rng is None else _check_rng(rng), []
+    rng, kept = np.random.default_rng() if rng is None else check_rng(rng), []
     inv_mass = real_array(inv_mass, "inv_mass")
     state = check_start(value_and_grad, q, step, inv_mass)
     try:

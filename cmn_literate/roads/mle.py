@@ -7,28 +7,30 @@ probabilities were normalised a second time, and five of seven scores are simply
 that this can give.
 """
 
-__all__ = ["network_logits", "network_log_probs", "NetworkRows", "network_rows",
-           "network_value_and_grad", "mle_objective", "mle_start", "separated_sticks", "MLEFit",
-           "fit_mle", "softmax_twice", "softmax_twice_ceiling"]
+__all__ = ["network_logits", "network_log_probs", "log_objective", "mle_objective", "mle_start",
+           "separated_sticks", "MLEFit", "fit_mle", "softmax_twice", "softmax_twice_ceiling"]
 
 
 # book/roads/mle.ipynb, cell mle-02
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import autograd.numpy as anp
 import numpy as np
-from scipy.special import expit, log_softmax
+from autograd import value_and_grad
+from scipy.special import log_softmax
 
-from cmn_literate.network.cavi import _check_problem
-from cmn_literate.roads.likelihood import (
-    Nodes, Shapes, class_log_probs, join_fields, latent_nodes,
-    likelihood_value_and_grad, log_prior, log_prior_grad, pack, split_fields,
-    theta_shapes, unpack)
-from cmn_literate.roads.optimizers import _check_rng, maximize
+from cmn_literate.checks import check_problem
+from cmn_literate.engineering.coordinates import (
+    Shapes, log_prior, log_prior_grad, pack, theta_shapes, unpack)
+from cmn_literate.engineering.gradients import (
+    class_log_probs, likelihood_value_and_grad, network_rows, network_value_and_grad)
+from cmn_literate.engineering.nodes import Nodes, latent_nodes
+from cmn_literate.roads.likelihood import log_likelihood
+from cmn_literate.roads.optimizers import maximize
 from cmn_literate.network.simulate import Priors, Theta
-from cmn_literate.checks import check_count, check_X, check_y
+from cmn_literate.checks import (
+    check_choice, check_count, check_optional, check_rng, check_theta, check_X, check_y)
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_log_probs
 
@@ -52,74 +54,27 @@ def network_log_probs(theta, X):
 
 
 # book/roads/mle.ipynb, cell mle-10
-class NetworkRows(NamedTuple):
-    """Labelled rows, laid out for network_value_and_grad.  [eq-mle-objective]
+def log_objective(phi, X, y, shapes, objective="exact", priors=None, nodes=None):
+    """The objective at phi (P,), nats; differentiable by autograd.
+    [eq-mle-objective, eq-mle-map]
 
-    XtT (d+1, N) padded inputs; stop (L-1, N) 1 where the row's label is stick l;
-    toss (L-1, N) 1 where the row reaches stick l
+    X (N,d), y (N,) in 0..L-1, shapes Shapes; the rest as in mle_objective -> float
     """
-    XtT: np.ndarray
-    stop: np.ndarray
-    toss: np.ndarray
-
-
-def network_rows(X, y, n_classes):
-    """NetworkRows of X (N,d), y (N,) in 0..n_classes-1.  [eq-mle-objective]"""
-    X, sticks = check_X(X), np.arange(n_classes - 1)[:, None]
-    y = check_y(y, len(X), n_classes)
-    XtT = np.ascontiguousarray(pad(X).T)
-    return NetworkRows(XtT, (y == sticks) * 1.0, (y >= sticks) * 1.0)
+    theta = unpack(phi, shapes)
+    if objective == "network":
+        total = anp.sum(network_log_probs(theta, X)[np.arange(len(y)), y])
+    else:
+        total = anp.sum(log_likelihood(theta, X, y, nodes))
+    return total if priors is None else total + log_prior(phi, shapes, priors)
 
 
 # book/roads/mle.ipynb, cell mle-11
-def network_value_and_grad(phi, rows, shapes):
-    """Sum of the network's ln P(label) and its gradient in phi, plain numpy.
-    [eq-mle-objective, eq-mle-back]   phi (P,) -> float (nats), (P,)"""
-    beta1, beta0, A, log_tau = split_fields(phi, shapes)
-    K, h, D = A.shape
-    psi0 = beta0 @ rows.XtT                                      # (K-1, N)
-    stop, gate = expit(psi0), np.ones((K, psi0.shape[1]))
-    np.cumprod(expit(-psi0), axis=0, out=gate[1:])
-    gate[:-1] *= stop
-    means = (A.reshape(K * h, D) @ rows.XtT).reshape(K, h, -1)
-    x1 = np.einsum("kn,kin->in", gate, means)
-    psi = beta1[:, :h] @ x1 + beta1[:, h:]                       # (L-1, N)
-    value = (rows.stop * psi - rows.toss * np.logaddexp(0, psi)).sum()
-
-    error = rows.stop - rows.toss * expit(psi)
-    beta1_bar = np.concatenate([error @ x1.T, error.sum(1)[:, None]], axis=1)
-    x1_bar = beta1[:, :h].T @ error
-    share = np.einsum("in,kin->kn", x1_bar, means)
-    share *= gate
-    later = np.cumsum(share[::-1], axis=0)[::-1]
-    beta0_bar = (share[:-1] - stop * later[:-1]) @ rows.XtT.T
-    A_bar = (gate[:, None] * x1_bar).reshape(K * h, -1) @ rows.XtT.T
-    return float(value), join_fields(
-        (beta1_bar, beta0_bar, A_bar.reshape(K, h, D), np.zeros(log_tau.shape)))
-
-
-# book/roads/mle.ipynb, cell mle-12
-def _check_objective(objective):
-    """One of the two likelihoods."""
-    if objective not in ("exact", "network"):
-        raise ValueError("objective: expected 'exact' or 'network', got "
-                         f"{objective!r}")
-
-
-def mle_objective(X, y, shapes, objective="exact", priors=None, nodes=None):
-    """What is climbed, as a function of phi: value (nats) and gradient.
-    [eq-mle-objective, eq-mle-map]
-
-    objective "exact" (needs nodes) or "network";  priors: a Priors adds the log
-    prior density of phi (MAP), None does not -> function (P,) -> (float, (P,))
-    """
-    _check_objective(objective)
+def _fast_objective(X, y, shapes, objective, priors, nodes):
+    """log_objective and its slopes by hand.  [eq-lik-rho, eq-mle-back]"""
     if objective == "network":
         rows = network_rows(X, y, shapes.n_classes)
         data = lambda phi: network_value_and_grad(phi, rows, shapes)
     else:
-        if nodes is None:
-            raise ValueError("nodes: expected Nodes for 'exact', got None")
         data = lambda phi: likelihood_value_and_grad(phi, X, y, shapes, nodes)
     if priors is None:
         return data
@@ -131,7 +86,31 @@ def mle_objective(X, y, shapes, objective="exact", priors=None, nodes=None):
     return posterior
 
 
-# book/roads/mle.ipynb, cell mle-17
+def mle_objective(X, y, shapes, objective="exact", priors=None, nodes=None,
+                  gradient="fast"):
+    """What is climbed, as a function of phi: value (nats) and gradient.
+    [eq-mle-objective, eq-mle-map]
+
+    objective "exact" (needs nodes) or "network";  priors: a Priors adds the log
+    prior density of phi (MAP), None does not;  gradient "fast", by hand, or
+    "autograd", of log_objective -> function (P,) -> (float, (P,))
+    """
+    check_choice(objective, "objective", ("exact", "network"))
+    check_choice(gradient, "gradient", ("fast", "autograd"))
+    if objective == "exact" and nodes is None:
+        raise ValueError("nodes: expected Nodes for 'exact', got None")
+    if gradient == "fast":
+        return _fast_objective(X, y, shapes, objective, priors, nodes)
+    X, y = check_X(X, n_features=shapes.input_dim), check_y(y, len(X), shapes.n_classes)
+    rest = X, y, shapes, objective, priors, nodes
+
+    def plain(phi):
+        with np.errstate(all="ignore"):
+            return value_and_grad(log_objective)(phi, *rest)
+    return plain
+
+
+# book/roads/mle.ipynb, cell mle-16
 def mle_start(shapes, rng):
     """A random start phi (P,) of moderate logits.  [eq-mle-start]
 
@@ -146,7 +125,7 @@ def mle_start(shapes, rng):
     return pack(Theta(beta1, beta0, rng.uniform(-1, 1, A) / D**0.5, np.ones(tau)))
 
 
-# book/roads/mle.ipynb, cell mle-20
+# book/roads/mle.ipynb, cell mle-19
 def separated_sticks(theta, X, y, objective="exact"):
     """Which output sticks send every row to its side.  [eq-mle-separated]
 
@@ -155,7 +134,7 @@ def separated_sticks(theta, X, y, objective="exact"):
     with the expert that the gate's coins choose: if all are True, the supremum 1
     is not attained.
     """
-    _check_objective(objective)
+    check_choice(objective, "objective", ("exact", "network"))
     X, J = check_X(X), len(theta.beta1)
     y = check_y(y, len(X), J + 1)
     if objective == "network":
@@ -170,7 +149,7 @@ def separated_sticks(theta, X, y, objective="exact"):
     return (right | (y[:, None] < stick)).all(0)
 
 
-# book/roads/mle.ipynb, cell mle-23
+# book/roads/mle.ipynb, cell mle-22
 @dataclass(frozen=True)
 class MLEFit:
     """Result of fit_mle.  [eq-mle-objective, eq-mle-converged]
@@ -210,25 +189,10 @@ class MLEFit:
         return class_log_probs(self.theta, X, self.nodes)
 
 
-# book/roads/mle.ipynb, cell mle-24
-def _check_fit(objective, priors, start, shapes, rng, n_nodes):
-    """The options of fit_mle that say what is climbed, and from where.
-    -> Generator"""
-    _check_objective(objective)
-    if n_nodes is not None:
-        check_count(n_nodes, "n_nodes")
-    if priors is not None and not isinstance(priors, Priors):
-        raise ValueError(f"priors: expected Priors or None, got {priors!r}")
-    if start is not None and (
-            not isinstance(start, Theta) or theta_shapes(start) != shapes):
-        got = theta_shapes(start) if isinstance(start, Theta) else repr(start)
-        raise ValueError(f"start: expected a Theta of {shapes}, got {got}")
-    return _check_rng(rng)
-
-
+# book/roads/mle.ipynb, cell mle-23
 def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exact",
             priors=None, n_steps=20_000, lr=1e-3, rng=0, n_nodes=None, start=None,
-            callback=None, checkpoint=None):
+            callback=None, checkpoint=None, gradient="fast"):
     """Maximum likelihood, or MAP, by full-batch AdaBelief.
     [eq-mle-objective, eq-mle-map]
 
@@ -238,19 +202,26 @@ def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exac
     priors     Priors: add the log prior density of phi = [beta1, beta0, A, ln tau]
     rng        int or Generator, for start (a Theta) if not given, and nodes
     callback(done, value); checkpoint: path, see maximize
+    gradient   "fast": slopes by hand; "autograd": those of log_objective
     -> MLEFit, with a RuntimeWarning if the likelihood has no maximum.
     ValueError names a bad argument.
     """
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
     shapes = Shapes(*sizes, X.shape[1])
-    rng = _check_fit(objective, priors, start, shapes, rng, n_nodes)
+    check_choice(objective, "objective", ("exact", "network"))
+    check_choice(gradient, "gradient", ("fast", "autograd"))
+    if n_nodes is not None:
+        check_count(n_nodes, "n_nodes")
+    check_optional(priors, "priors", Priors)
+    check_theta(start, shapes, Theta, theta_shapes)
+    rng = check_rng(rng)
     phi = mle_start(shapes, rng) if start is None else pack(start)
     nodes = None if objective == "network" else latent_nodes(
         shapes, n_nodes, rng.integers(2**32))
-    climb = mle_objective(X, y, shapes, objective, priors, nodes)
+    climb = mle_objective(X, y, shapes, objective, priors, nodes, gradient)
     run = maximize(climb, phi, n_steps, lr, callback=callback,
                    checkpoint=checkpoint, problem=(
-                       "fit_mle", X, y, shapes, objective, priors, nodes))
+                       "fit_mle", X, y, shapes, objective, priors, nodes, gradient))
     theta = unpack(run.x, shapes)
     value = mle_objective(X, y, shapes, objective, None, nodes)(run.x)[0]
     separated = bool(separated_sticks(theta, X, y, objective).all())
@@ -262,7 +233,7 @@ def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exac
                   priors, separated, nodes)
 
 
-# book/roads/mle.ipynb, cell mle-31
+# book/roads/mle.ipynb, cell mle-30
 def softmax_twice(log_probs):
     """ln softmax of *probabilities*, the mistake.  [eq-mle-twice]
 

@@ -7,37 +7,29 @@ was, and nobody has to choose a length.
 """
 
 __all__ = ["Point", "turning", "Tree", "MAX_SPREAD", "leaf", "join", "grow", "Transition",
-           "nuts_step", "StepSize", "start_step", "adapt_step", "find_step", "Moments", "observe",
-           "regularised_variance", "windows", "Plan", "Chain", "begin_chain", "iterate", "advance",
-           "run_chains", "STATS", "NUTSDraws", "nuts", "posterior_target", "CAVI_SWEEPS",
-           "starting_points", "sample_posterior"]
+           "nuts_step", "Plan", "Chain", "begin_chain", "iterate", "advance", "STATS", "NUTSDraws",
+           "nuts"]
 
 
 # book/roads/nuts.ipynb, cell nuts-02
-import pickle
-import signal
 import time
 import warnings
-from collections import deque
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.network.cavi import _check_problem, fit
-from cmn_literate.use.datasets import read_arrays, write_arrays
-from cmn_literate.roads.diagnostics import PosteriorDraws
+from cmn_literate.checks import (
+    check_chain_start, check_count, check_nuts)
+from cmn_literate.engineering.chains import (
+    attend, run_chains, stack_chains, unstack_chains)
+from cmn_literate.storage import read_arrays, write_arrays
 from cmn_literate.roads.hmc import draw_momentum, hamiltonian, leapfrog
-from cmn_literate.roads.likelihood import (
-    Shapes, explicit_value_and_grad, from_white, latent_nodes,
-    marginal_value_and_grad, pack, to_white, unpack)
-from cmn_literate.roads.optimizers import _check_checkpoint, _check_rng, _is_real
-from cmn_literate.network.predict import sample_parameters
-from cmn_literate.network.simulate import Priors, Theta, sample_theta
-from cmn_literate.checks import check_count, real_array
+from cmn_literate.checks import check_checkpoint, check_rng
+from cmn_literate.roads.warmup import (
+    Moments, StepSize, adapt_step, find_step, observe, regularised_variance,
+    start_step, windows)
 
 
 # book/roads/nuts.ipynb, cell nuts-08
@@ -171,14 +163,15 @@ def nuts_step(value_and_grad, point, step, inv_mass, rng, max_depth=10):
     point = point._replace(p=draw_momentum(inv_mass, point.q.shape, rng))
     energy = float(hamiltonian(point.value, point.p, inv_mass))
     tree = leaf(point, energy, inv_mass)._replace(size=0, accept=0.0)
-    for depth in range(1, max_depth + 1):
-        forward = rng.random() < 0.5
-        edge, sign = (tree.right, 1) if forward else (tree.left, -1)
-        new = grow(
-            value_and_grad, edge, depth - 1, sign * step, energy, inv_mass, rng)
-        tree = join(tree, new, forward, True, inv_mass, rng)
-        if not tree.fine:
-            break
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for depth in range(1, max_depth + 1):
+            forward = rng.random() < 0.5
+            edge, sign = (tree.right, 1) if forward else (tree.left, -1)
+            new = grow(
+                value_and_grad, edge, depth - 1, sign * step, energy, inv_mass, rng)
+            tree = join(tree, new, forward, True, inv_mass, rng)
+            if not tree.fine:
+                break
     pick = tree.pick
     return Transition(
         pick, float(hamiltonian(pick.value, pick.p, inv_mass)),
@@ -187,96 +180,6 @@ def nuts_step(value_and_grad, point, step, inv_mass, rng, max_depth=10):
 
 
 # book/roads/nuts.ipynb, cell nuts-36
-class StepSize(NamedTuple):
-    """Dual averaging of ln(step).  [eq-nuts-dual, eq-nuts-dual-mean]
-
-    log_step to use now, log_mean to keep, error: mean of target - accept,
-    count of transitions, centre mu
-    """
-    log_step: float
-    log_mean: float
-    error: float
-    count: int
-    centre: float
-
-
-def start_step(step):
-    """A StepSize that has seen nothing yet.  [eq-nuts-dual]"""
-    log_step = float(np.log(step))
-    return StepSize(log_step, log_step, 0.0, 0, log_step + float(np.log(10)))
-
-
-def adapt_step(s, accept, target=0.8):
-    """The StepSize after a transition with mean acceptance accept.
-    [eq-nuts-dual, eq-nuts-dual-mean]"""
-    count = s.count + 1
-    error = s.error + (target - accept - s.error) / (count + 10)
-    log_step = s.centre - count**0.5 / 0.05 * error
-    weight = count**-0.75
-    log_mean = weight * log_step + (1 - weight) * s.log_mean
-    return StepSize(log_step, log_mean, error, count, s.centre)
-
-
-# book/roads/nuts.ipynb, cell nuts-39
-def find_step(value_and_grad, point, inv_mass, rng, step=1.0):
-    """A step of the right order: twice or half as long crosses acceptance 0.8.
-    [eq-nuts-first-step]   point: where the chain is -> float"""
-    p = draw_momentum(inv_mass, point.q.shape, rng)
-    energy = hamiltonian(point.value, p, inv_mass)
-
-    def good(step):
-        _, end, value, _ = leapfrog(
-            value_and_grad, point.q, p, point.grad, step, inv_mass)
-        return bool(energy - hamiltonian(value, end, inv_mass) > np.log(0.8))
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        longer = good(step)
-        while good(step) == longer and 1e-10 < step < 1e10:
-            step = step * (2.0 if longer else 0.5)
-    return float(step)
-
-
-# book/roads/nuts.ipynb, cell nuts-42
-class Moments(NamedTuple):
-    """Running count, mean (P,) and sum of squared deviations (P,).
-    [eq-nuts-welford]"""
-    count: int
-    mean: np.ndarray
-    square: np.ndarray
-
-
-def observe(moments, q):
-    """Moments with one more draw.  [eq-nuts-welford]"""
-    shift, count = q - moments.mean, moments.count + 1
-    mean = moments.mean + shift / count
-    return Moments(count, mean, moments.square + shift * (q - mean))
-
-
-def regularised_variance(moments):
-    """Sample variance, pulled towards 0.001.  [eq-nuts-variance]   -> (P,)"""
-    n = moments.count
-    return (n * moments.square / max(n - 1, 1) + 5e-3) / (n + 5)
-
-
-# book/roads/nuts.ipynb, cell nuts-44
-def windows(n_warmup):
-    """Edges of the windows in which variances are collected, as counts of
-    transitions; none for a warm-up below 20.  [eq-nuts-windows]   -> tuple"""
-    if n_warmup < 20:
-        return ()
-    first, last, width = 75, 50, 25
-    if first + width + last > n_warmup:
-        first, last = int(0.15 * n_warmup), int(0.1 * n_warmup)
-        width = n_warmup - first - last
-    edges, stop = [first, first + width], n_warmup - last
-    while edges[-1] < stop:
-        width *= 2
-        end = edges[-1] + width
-        edges.append(end if end + 2 * width <= stop else stop)
-    return tuple(edges)
-
-
-# book/roads/nuts.ipynb, cell nuts-47
 class Plan(NamedTuple):
     """What all chains of a run share.  [eq-nuts-seed]
 
@@ -293,6 +196,10 @@ class Plan(NamedTuple):
         """Transitions of a chain."""
         return self.n_warmup + self.n_draws
 
+    def unfinished(self, chain):
+        """Whether the chain has transitions to make."""
+        return chain.done < self.total
+
 
 class Chain(NamedTuple):
     """One chain between two transitions.  [eq-nuts-seed]
@@ -308,16 +215,11 @@ class Chain(NamedTuple):
     moments: Moments
 
 
-# book/roads/nuts.ipynb, cell nuts-49
+# book/roads/nuts.ipynb, cell nuts-38
 def begin_chain(value_and_grad, q, index, plan, step=None, inv_mass=None):
     """A Chain at q (P,), its step found by trial unless given.  [eq-nuts-seed]"""
     value, grad = value_and_grad(q)
-    if np.shape(value) != () or np.shape(grad) != q.shape:
-        raise ValueError(f"value_and_grad: expected shapes () and {q.shape}, got "
-                         f"{np.shape(value)} and {np.shape(grad)}")
-    if not (np.isfinite(value) and np.isfinite(grad).all()):
-        raise ValueError("q0: expected starts with finite log density and "
-                         f"gradient, chain {index} has log density {value}")
+    check_chain_start(value, grad, q.shape, index)
     point = Point(q, np.zeros_like(q), float(value), grad)
     inv_mass = np.ones_like(q) if inv_mass is None else inv_mass
     if step is None:
@@ -349,7 +251,7 @@ def _learn(value_and_grad, chain, accept, plan, rng):
     return _forget(chain, inv_mass, step)
 
 
-# book/roads/nuts.ipynb, cell nuts-50
+# book/roads/nuts.ipynb, cell nuts-39
 def iterate(value_and_grad, chain, plan):
     """One transition of a chain, and what it learns from it in the warm-up.
     [eq-nuts-seed]   -> Chain, Transition, step size used"""
@@ -380,40 +282,7 @@ def advance(value_and_grad, chain, plan, most=25, seconds=1.0):
     return chain, kept
 
 
-# book/roads/nuts.ipynb, cell nuts-52
-def _ignore_interrupts():
-    """In a worker, Ctrl-C is left to the main process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def run_chains(value_and_grad, chains, plan, n_jobs=1):
-    """All chains to their ends in turns, portion by portion, in n_jobs processes.
-    [eq-nuts-seed]   Iterator over (Chain, kept), as from advance."""
-    unfinished = [chain for chain in chains if chain.done < plan.total]
-    if n_jobs == 1:
-        turns = deque(unfinished)
-        while turns:
-            chain, kept = advance(value_and_grad, turns.popleft(), plan)
-            if chain.done < plan.total:
-                turns.append(chain)
-            yield chain, kept
-        return
-    with ProcessPoolExecutor(n_jobs, initializer=_ignore_interrupts) as pool:
-        send = lambda chain: pool.submit(advance, value_and_grad, chain, plan)
-        running = {send(chain) for chain in unfinished}
-        try:
-            while running:
-                ready, running = wait(running, return_when=FIRST_COMPLETED)
-                for chain, kept in [job.result() for job in ready]:
-                    if chain.done < plan.total:
-                        running.add(send(chain))
-                    yield chain, kept
-        finally:
-            for job in running:
-                job.cancel()
-
-
-# book/roads/nuts.ipynb, cell nuts-54
+# book/roads/nuts.ipynb, cell nuts-42
 STATS = ("log_density", "energy", "accept", "depth", "n_leapfrog", "divergent",
          "step")
 
@@ -434,14 +303,20 @@ def _flat(chain):
             *chain.moments]
 
 
-def _unflat(values):
+def _unflat(v):
     """The inverse of _flat."""
-    v = [x.item() if np.ndim(x) == 0 else np.array(x) for x in values]
     return Chain(v[0], v[1], Point(*v[2:6]), v[6], StepSize(*v[7:12]),
                  Moments(*v[12:]))
 
 
-# book/roads/nuts.ipynb, cell nuts-55
+class _Run(NamedTuple):
+    """All chains, their draws (chains, draws, P) and rows of STATS so far."""
+    chains: list
+    draws: np.ndarray
+    rows: np.ndarray
+
+
+# book/roads/nuts.ipynb, cell nuts-43
 def _starts(chains):
     """What tells one run from another: the chains before their first step."""
     names = ("q0", "value0", "grad0", "inv_mass0", "log_step0")
@@ -450,16 +325,15 @@ def _starts(chains):
     return {name: np.array(part) for name, part in zip(names, zip(*rows))}
 
 
-def _save(path, chains, plan, starts, draws, rows):
-    """Write a checkpoint: chains, draws so far, and which run they belong to."""
-    parts = {f"chain{i:02d}": np.array(part)
-             for i, part in enumerate(zip(*map(_flat, chains)))}
-    write_arrays(path, {**parts, **starts, "draws": draws, "rows": rows},
+def _save(path, run, plan, starts):
+    """Write a checkpoint: the run so far, and which one it is."""
+    write_arrays(path, {**stack_chains(map(_flat, run.chains)), **starts,
+                        "draws": run.draws, "rows": run.rows},
                  kind="nuts", plan=list(plan))
 
 
 def _load(path, plan, starts):
-    """Chains, draws and rows of a checkpoint; ValueError if of another run."""
+    """The run in a checkpoint; ValueError if it is another one."""
     arrays = read_arrays(path)
     header = arrays["header"]
     if header.get("kind") != "nuts":
@@ -472,63 +346,43 @@ def _load(path, plan, starts):
     if different:
         raise ValueError("checkpoint: expected one of this run, got one with "
                          f"other {', '.join(different)} ({path})")
-    parts = [arrays[name] for name in sorted(arrays) if name.startswith("chain")]
-    chains = [_unflat(values) for values in zip(*parts)]
-    return chains, arrays["draws"], arrays["rows"]
+    chains = [_unflat(values) for values in unstack_chains(arrays)]
+    return _Run(chains, arrays["draws"], arrays["rows"])
 
 
-# book/roads/nuts.ipynb, cell nuts-56
-def _check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass,
-                checkpoint, checkpoint_every):
-    """Arguments of nuts that are not counts, checked.   -> q0, inv_mass"""
-    q0 = real_array(q0, "q0").copy()
-    if q0.ndim != 2 or not q0.size or not np.isfinite(q0).all():
-        raise ValueError("q0: expected finite numbers (chains, P), got shape "
-                         f"{q0.shape}")
-    if not (_is_real(target_accept) and 0 < target_accept < 1):
-        raise ValueError("target_accept: expected a number between 0 and 1, got "
-                         f"{target_accept!r}")
-    if step is not None and not (_is_real(step) and 0 < step < np.inf):
-        raise ValueError(f"step: expected a positive number, got {step!r}")
-    if inv_mass is not None:
-        inv_mass = real_array(inv_mass, "inv_mass")
-        if inv_mass.shape not in ((), q0.shape[1:]):
-            raise ValueError("inv_mass: expected a number or shape "
-                             f"{q0.shape[1:]}, got {inv_mass.shape}")
-        inv_mass = inv_mass + np.zeros(q0.shape[1])
-        if not (np.isfinite(inv_mass).all() and (inv_mass > 0).all()):
-            raise ValueError("inv_mass: expected positive numbers, got "
-                             f"{inv_mass}")
-    if not (_is_real(checkpoint_every) and checkpoint_every >= 0):
-        raise ValueError("checkpoint_every: expected a number of seconds, got "
-                         f"{checkpoint_every!r}")
-    _check_checkpoint(checkpoint)
-    if n_jobs > 1:
-        try:
-            pickle.dumps(value_and_grad)
-        except Exception as error:
-            raise ValueError(
-                "value_and_grad: with n_jobs > 1 expected a function of a module, "
-                f"or a partial of one, that can be pickled ({error})") from None
-    return q0, inv_mass
-
-
-# book/roads/nuts.ipynb, cell nuts-57
-def _write_down(chain, kept, plan, draws, rows):
-    """Put the draws of a portion where they belong."""
+# book/roads/nuts.ipynb, cell nuts-44
+def _note(run, plan, portion):
+    """Put a portion where it belongs.   -> transitions of all chains, density"""
+    chain, kept = portion
     first = chain.done - plan.n_warmup - len(kept)
     for i, (q, row) in enumerate(kept, first):
-        draws[chain.index, i], rows[chain.index, i] = q, row
+        run.draws[chain.index, i], run.rows[chain.index, i] = q, row
+    run.chains[chain.index] = chain
+    return sum(c.done for c in run.chains), chain.point.value
 
 
-def _result(draws, rows):
-    """NUTSDraws of arrays (chains, draws, ...)."""
+def _every(seconds):
+    """A function that is true once so many seconds have gone by since it was."""
+    last = time.monotonic()
+
+    def due(done):
+        nonlocal last
+        late = time.monotonic() - last >= seconds
+        last = time.monotonic() if late else last
+        return late
+
+    return due
+
+
+def _result(run, n):
+    """NUTSDraws of the first n draws."""
     kinds = {"depth": int, "n_leapfrog": int, "divergent": bool}
-    return NUTSDraws(draws, {name: rows[..., i].astype(kinds.get(name, float))
-                             for i, name in enumerate(STATS)})
+    return NUTSDraws(run.draws[:, :n], {
+        name: run.rows[:, :n, i].astype(kinds.get(name, float))
+        for i, name in enumerate(STATS)})
 
 
-# book/roads/nuts.ipynb, cell nuts-58
+# book/roads/nuts.ipynb, cell nuts-45
 def nuts(value_and_grad, q0, n_warmup=800, n_draws=64, rng=0, target_accept=0.8,
          max_depth=10, n_jobs=1, step=None, inv_mass=None, callback=None,
          checkpoint=None, checkpoint_every=30.0):
@@ -549,144 +403,30 @@ def nuts(value_and_grad, q0, n_warmup=800, n_draws=64, rng=0, target_accept=0.8,
     ValueError names a bad argument.
     """
     n_jobs = check_count(n_jobs, "n_jobs")
-    q0, inv_mass = _check_nuts(
-        value_and_grad, q0, n_jobs, target_accept, step, inv_mass, checkpoint,
-        checkpoint_every)
-    key = _check_rng(rng).integers(2**32, size=4)
+    q0, inv_mass = check_nuts(value_and_grad, q0, n_jobs, target_accept, step,
+                              inv_mass, checkpoint_every)
+    check_checkpoint(checkpoint)
+    key = check_rng(rng).integers(2**32, size=4)
     plan = Plan(
         check_count(n_warmup, "n_warmup", 0), check_count(n_draws, "n_draws"),
         float(target_accept), check_count(max_depth, "max_depth"),
         tuple(key.tolist()))
     chains = [begin_chain(value_and_grad, q, i, plan, step, inv_mass)
               for i, q in enumerate(q0)]
-    starts = _starts(chains)
-    draws = np.zeros((len(q0), plan.n_draws, q0.shape[1]))
-    rows = np.zeros(draws.shape[:2] + (len(STATS),))
+    starts, draws = _starts(chains), np.zeros((len(q0), plan.n_draws, q0.shape[1]))
+    run = _Run(chains, draws, np.zeros(draws.shape[:2] + (len(STATS),)))
     if checkpoint is not None and Path(checkpoint).exists():
-        chains, draws, rows = _load(checkpoint, plan, starts)
-    save = lambda: checkpoint is not None and _save(
-        checkpoint, chains, plan, starts, draws, rows)
-    saved, n = time.monotonic(), plan.n_draws
-    try:
-        with closing(run_chains(value_and_grad, chains, plan, n_jobs)) as portions:
-            for chain, kept in portions:
-                _write_down(chain, kept, plan, draws, rows)
-                chains[chain.index] = chain
-                if time.monotonic() - saved >= checkpoint_every:
-                    save()
-                    saved = time.monotonic()
-                if callback is not None:
-                    callback(sum(c.done for c in chains), chain.point.value)
-    except KeyboardInterrupt:
-        n = min(chain.done for chain in chains) - plan.n_warmup
+        run = _load(checkpoint, plan, starts)
+    cut = attend(
+        run_chains(partial(advance, value_and_grad, plan=plan), run.chains,
+                   plan.unfinished, n_jobs),
+        partial(_note, run, plan),
+        lambda: checkpoint is not None and _save(checkpoint, run, plan, starts),
+        _every(checkpoint_every), callback)
+    n = min(chain.done for chain in run.chains) - plan.n_warmup
+    if cut is not None:
         if n < 1:
-            raise
+            raise cut
         warnings.warn(f"interrupted: {n} of {plan.n_draws} draws of each chain",
                       RuntimeWarning, stacklevel=2)
-    finally:
-        save()
-    return _result(draws[:, :n], rows[:, :n])
-
-
-# book/roads/nuts.ipynb, cell nuts-70
-def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None):
-    """The function that NUTS climbs about on, and how many numbers eps it wants
-    beyond u.  [eq-lik-posterior, eq-lik-explicit, eq-nuts-drop]
-
-    target  "marginal": quadrature, for min(h, L-1) <= 2;  "explicit": one latent
-            vector per row;  "auto": marginal where the integral is 1-D
-    n_nodes per dimension of the quadrature (default of latent_nodes)
-    -> (value_and_grad of q = [u, eps], N h or 0)
-    """
-    if target not in ("auto", "marginal", "explicit"):
-        raise ValueError("target: expected 'auto', 'marginal' or 'explicit', got "
-                         f"{target!r}")
-    if target == "marginal" and shapes.rank > 2:
-        raise ValueError("target: expected 'explicit' (or 'auto'), because the "
-                         f"latent integral has {shapes.rank} dimensions, got "
-                         "'marginal'")
-    problem = dict(X=X, y=y, shapes=shapes, priors=priors)
-    if target == "marginal" or target == "auto" and shapes.rank == 1:
-        nodes = latent_nodes(shapes, n_nodes)
-        return partial(marginal_value_and_grad, nodes=nodes, **problem), 0
-    return partial(explicit_value_and_grad, **problem), len(X) * shapes.latent_dim
-
-
-# book/roads/nuts.ipynb, cell nuts-72
-CAVI_SWEEPS = 100
-
-
-def _spawn(rng, n):
-    """n Generators from a seed or a Generator; ValueError if it can have none."""
-    rng = _check_rng(rng)
-    try:
-        return rng.spawn(n)
-    except TypeError:
-        raise ValueError("rng: expected a seed or a Generator that can spawn "
-                         f"others, got {rng!r}") from None
-
-
-def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
-    """White coordinates to start from, one row per chain.  [eq-lik-white]
-
-    init "cavi": a draw from q of a short variational fit, a new fit for every
-    chain;  "prior": a draw from the prior;  rng int or Generator -> (n_chains, P)
-    """
-    if init not in ("cavi", "prior"):
-        raise ValueError(f"init: expected 'cavi' or 'prior', got {init!r}")
-    K, h, L, d = shapes
-    starts = []
-    for chain_rng in _spawn(rng, check_count(n_chains, "n_chains")):
-        if init == "prior":
-            theta = sample_theta(priors, K, h, L, d, chain_rng)
-        else:
-            q = fit(X, y, K, h, L, priors, rng=chain_rng, max_sweeps=CAVI_SWEEPS)
-            draws = sample_parameters(q.parameters, chain_rng, 1)
-            theta = Theta(*(part[0] for part in draws))
-        starts.append(to_white(pack(theta), shapes, priors))
-    return np.array(starts)
-
-
-# book/roads/nuts.ipynb, cell nuts-76
-def _check_network(X, y, n_experts, latent_dim, n_classes, priors):
-    """Data and sizes, checked.   -> X, y, Shapes"""
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
-    if not isinstance(priors, Priors):
-        raise ValueError(f"priors: expected Priors, got {priors!r}")
-    return X, y, Shapes(*sizes, X.shape[1])
-
-
-# book/roads/nuts.ipynb, cell nuts-77
-def sample_posterior(
-        X, y, n_experts, latent_dim=None, n_classes=None,
-        priors=Priors(),  # noqa: B008  Priors are frozen
-        n_chains=16, n_warmup=800, n_draws=64, target="auto", init="cavi", rng=0,
-        n_jobs=1, max_depth=10, target_accept=0.8, n_nodes=None, callback=None,
-        checkpoint=None, checkpoint_every=30.0):
-    """Draws of the parameters from their posterior by NUTS.
-    [eq-lik-posterior, eq-nuts-stretch, eq-nuts-drop]
-
-    X (N,d), standardised; y (N,) in 0..L-1; n_experts, latent_dim (L-1),
-    n_classes (largest label + 1), priors
-    n_chains, n_warmup, n_draws   16 x (800 + 64) is the paper's setting
-    target, n_nodes   see posterior_target;   init  see starting_points
-    rng               int or Generator
-    n_jobs, max_depth, target_accept, callback, checkpoint, checkpoint_every
-                      see nuts: callback(done, log density) counts to
-                      n_chains * (n_warmup + n_draws)
-    -> PosteriorDraws; log_joint is the log density of the target, in stats are
-    energy, accept, depth, n_leapfrog, divergent, step
-    """
-    X, y, shapes = _check_network(
-        X, y, n_experts, latent_dim, n_classes, priors)
-    density, n_eps = posterior_target(X, y, shapes, priors, target, n_nodes)
-    n_chains, rng = check_count(n_chains, "n_chains"), _check_rng(rng)
-    _check_checkpoint(checkpoint)
-    u = starting_points(X, y, shapes, priors, n_chains, init, rng)
-    q0 = np.concatenate([u, rng.normal(size=(n_chains, n_eps))], 1)
-    run = nuts(
-        density, q0, n_warmup, n_draws, rng, target_accept, max_depth, n_jobs,
-        None, None, callback, checkpoint, checkpoint_every)
-    phi = from_white(run.draws[..., : shapes.n_params], shapes, priors)
-    stats = dict(run.stats)
-    return PosteriorDraws(unpack(phi, shapes), stats.pop("log_density"), stats)
+    return _result(run, n)

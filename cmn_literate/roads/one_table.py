@@ -6,28 +6,46 @@ Five ways of learning the same network from the same rows answer the same questi
 reader of its probabilities gets for it.
 """
 
-__all__ = ["Point", "Factors", "worst_rhat", "Sampled", "METHODS", "training_log_likelihoods"]
+__all__ = ["Method", "Point", "Factors", "worst_rhat", "Sampled", "METHODS", "MLE", "MAP", "BBVI",
+           "NUTS", "GIBBS", "training_log_likelihoods"]
 
 
 # book/roads/one_table.ipynb, cell one_table-03
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.roads.bbvi import fit_bbvi
-from cmn_literate.use.classifier import Method, encode_labels, method_options
-from cmn_literate.roads.diagnostics import (PosteriorDraws, convergence,
-                                      draw_log_probs, predict_log_proba)
-from cmn_literate.roads.gibbs import gibbs
+from cmn_literate.checks import check_count, check_rng, check_X, plain_array
+from cmn_literate.inputs import encode_labels
+from cmn_literate.learners import learner_options
 from cmn_literate.network.latents import Parameters
-from cmn_literate.roads.likelihood import Nodes, class_log_probs, latent_nodes
-from cmn_literate.roads.mle import fit_mle, network_log_probs
-from cmn_literate.roads.nuts import sample_posterior
-from cmn_literate.roads.optimizers import _check_rng
-from cmn_literate.network.predict import predict_log_proba as predict_from_factors
+from cmn_literate.engineering.quadrature import (
+    predict_log_proba as predict_from_factors)
 from cmn_literate.network.predict import sample_parameters
 from cmn_literate.network.simulate import Theta
-from cmn_literate.checks import check_count, check_X, plain_array
+from cmn_literate.roads.bbvi import fit_bbvi
+from cmn_literate.roads.diagnostics import (
+    PosteriorDraws, convergence, draw_log_probs, predict_from_draws)
+from cmn_literate.roads.gibbs import gibbs
+from cmn_literate.engineering.nodes import Nodes, latent_nodes
+from cmn_literate.engineering.gradients import class_log_probs
+from cmn_literate.roads.mle import fit_mle, network_log_probs
+from cmn_literate.roads.posterior import sample_posterior
+
+
+class Method(NamedTuple):
+    """A Learner that runs by itself: fit(Z, y, n_classes, settings, rng, callback)
+    -> result.  [eq-table-average]"""
+    fit: Callable
+    predict_log_proba: Callable
+    pack: Callable
+    unpack: Callable
+    options: dict
+    steps: Callable
+    objective: str = "ELBO"
+    step: str = "sweep"
+    advice: str = ""
 
 
 # book/roads/one_table.ipynb, cell one_table-06
@@ -50,7 +68,7 @@ class Point(NamedTuple):
 
 def _fit_point(Z, y, n_classes, e, rng, callback, priors=None):
     run = fit_mle(Z, y, e.n_experts, e.latent_dim, n_classes, priors=priors, rng=rng,
-                  callback=callback, **method_options(e))
+                  callback=callback, **learner_options(e))
     nodes = run.nodes or Nodes(np.empty((0, 1)), np.empty(0))
     return Point(run.theta, nodes, run.trace, run.converged)
 
@@ -95,7 +113,7 @@ class Factors(NamedTuple):
 
 def _fit_factors(Z, y, n_classes, e, rng, callback):
     run = fit_bbvi(Z, y, e.n_experts, e.latent_dim, n_classes, priors=e.priors,
-                   rng=rng, callback=callback, **method_options(e))
+                   rng=rng, callback=callback, **learner_options(e))
     return Factors(run.parameters, run.elbo, run.converged)
 
 
@@ -156,32 +174,32 @@ def _sampled(draws, Z, expected, steps):
 
 
 def _fit_gibbs(Z, y, n_classes, e, rng, callback):
-    options = method_options(e)
+    options = learner_options(e)
     draws = gibbs(Z, y, e.n_experts, e.latent_dim, n_classes, e.priors, rng=rng,
                   callback=callback, **options)
     return _sampled(draws, Z, options["n_draws"], _gibbs_steps(e))
 
 
 def _gibbs_steps(e):
-    options = method_options(e)
+    options = learner_options(e)
     return options["n_warmup"] + options["n_draws"] * options["thin"]
 
 
 # book/roads/one_table.ipynb, cell one_table-15
 def _fit_nuts(Z, y, n_classes, e, rng, callback):
-    options = method_options(e)
+    options = learner_options(e)
     draws = sample_posterior(Z, y, e.n_experts, e.latent_dim, n_classes, e.priors,
                              rng=rng, callback=callback, **options)
     return _sampled(draws, Z, options["n_draws"], _nuts_steps(e))
 
 
 def _nuts_steps(e):
-    options = method_options(e)
+    options = learner_options(e)
     return options["n_chains"] * (options["n_warmup"] + options["n_draws"])
 
 
 def _predict_sampled(sampled, Z):
-    return predict_log_proba(sampled.draws, Z)
+    return predict_from_draws(sampled.draws, Z)
 
 
 def _pack_sampled(sampled):
@@ -202,7 +220,7 @@ def _unpack_sampled(arrays, e):
 _CLIMB = {"objective": "exact", "n_steps": 20_000, "lr": 1e-3, "n_nodes": None,
           "checkpoint": None}
 _POINT = dict(predict_log_proba=_predict_point, pack=_pack_point, unpack=_unpack_point,
-              options=_CLIMB, steps=lambda e: method_options(e)["n_steps"],
+              options=_CLIMB, steps=lambda e: learner_options(e)["n_steps"],
               step="step", advice="raise n_steps in method_options")
 _DRAWS = dict(predict_log_proba=_predict_sampled, pack=_pack_sampled,
               unpack=_unpack_sampled, objective="log density",
@@ -214,7 +232,7 @@ METHODS = {
         _fit_factors, _predict_factors, _pack_factors, _unpack_factors,
         options={"objective": "elbo", "n_particles": 8, "n_steps": 20_000,
                  "lr": 5e-3, "checkpoint": None},
-        steps=lambda e: method_options(e)["n_steps"], step="step",
+        steps=lambda e: learner_options(e)["n_steps"], step="step",
         advice="raise n_steps in method_options"),
     "nuts": Method(
         _fit_nuts, options={"n_chains": 16, "n_warmup": 800, "n_draws": 64,
@@ -227,6 +245,7 @@ METHODS = {
                              "checkpoint": None},
         steps=_gibbs_steps, step="sweep", **_DRAWS),
 }
+MLE, MAP, BBVI, NUTS, GIBBS = METHODS.values()
 
 
 # book/roads/one_table.ipynb, cell one_table-19
@@ -238,7 +257,7 @@ def training_log_likelihoods(model, X, y, n_draws=200, rng=0):
     by the kept starts -> (S,N) nats; None for a point estimate, which has no draws
     ValueError names a bad argument.
     """
-    Z, rng = model._inputs(X), _check_rng(rng)
+    Z, rng = model.inputs(X), check_rng(rng)
     if plain_array(y, "y", labels=True).shape != (len(Z),):
         raise ValueError(f"y: expected one label for each of {len(Z)} rows, got "
                          f"shape {np.shape(y)}")

@@ -15,13 +15,13 @@ import hashlib
 import math
 import os
 import warnings
-from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.use.datasets import read_arrays, write_arrays
-from cmn_literate.checks import check_count
+from cmn_literate.storage import read_arrays, write_arrays
+from cmn_literate.checks import (
+    check_checkpoint, check_climb, check_climbed, check_count)
 
 
 # book/roads/optimizers.ipynb, cell optimizers-08
@@ -128,62 +128,12 @@ def _resume(path, identity, n_steps):
 
 
 # book/roads/optimizers.ipynb, cell optimizers-27
-def _is_real(value):
-    """Whether value is a real number; no bool, no text."""
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _check_rng(rng):
-    """A Generator from a seed >= 0 or a Generator; ValueError otherwise."""
-    seed = isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0
-    if not seed and not isinstance(rng, np.random.Generator):
-        raise ValueError(f"rng: expected a seed >= 0 or a Generator, got {rng!r}")
-    return np.random.default_rng(rng)
-
-
-def _check_checkpoint(path):
-    """ValueError unless path is None or a file that write_arrays can write."""
-    if path is None:
-        return
-    try:
-        if os.path.isdir(path) or not os.path.basename(path):
-            raise OSError("it is a folder")
-        part = os.fspath(path) + f".{os.getpid()}.part"
-        open(part, "wb").close()
-        os.unlink(part)
-    except (OSError, TypeError, ValueError) as error:
-        raise ValueError("checkpoint: expected a file that can be written, got "
-                         f"{path!r} ({error})") from None
-
-
-# book/roads/optimizers.ipynb, cell optimizers-28
-def _check_start(x, rates):
-    """The start as a vector, and the numbers of AdaBelief."""
-    try:
-        x = np.array(x, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError("x: expected a vector of finite numbers, got others "
-                         f"({error})") from None
-    if x.ndim != 1 or not np.isfinite(x).all():
-        raise ValueError("x: expected a vector of finite numbers, got "
-                         + (f"shape {x.shape}" if x.ndim != 1 else "others"))
-    for name, value in rates.items():
-        top = 1 if name in ("b1", "b2") else math.inf
-        fine = _is_real(value) and 0 <= value < top
-        if not fine or name == "lr" and value == 0:
-            raise ValueError(f"{name}: expected a number from 0 (lr: above 0) and "
-                             f"below {top}, got {value!r}")
-    return x
-
-
 def _steps(value_and_grad, run, rates, rng):
     """Yield (value where the step starts, run after it); end if not finite."""
     args = () if rng is None else (rng,)
     while True:
         value, grad = value_and_grad(run.x, *args)
-        if np.shape(value) != () or np.shape(grad) != run.x.shape:
-            raise ValueError(f"value_and_grad: expected shapes (), {run.x.shape}, "
-                             f"got {np.shape(value)}, {np.shape(grad)}")
+        check_climbed(value, grad, run.x)
         if not (math.isfinite(value) and math.isfinite(grad.sum())):
             return
         update, state = adabelief_step(-grad, run.state, **rates)
@@ -192,7 +142,7 @@ def _steps(value_and_grad, run, rates, rng):
         yield float(value), run
 
 
-# book/roads/optimizers.ipynb, cell optimizers-29
+# book/roads/optimizers.ipynb, cell optimizers-28
 def maximize(value_and_grad, x, n_steps, lr=1e-3, b1=0.9, b2=0.999, eps=1e-16,
              eps_root=1e-16, rng=None, callback=None, checkpoint=None,
              checkpoint_every=1000, problem=()):
@@ -209,10 +159,10 @@ def maximize(value_and_grad, x, n_steps, lr=1e-3, b1=0.9, b2=0.999, eps=1e-16,
     last good step with a RuntimeWarning.  ValueError names a bad argument.
     """
     rates = {"lr": lr, "b1": b1, "b2": b2, "eps": eps, "eps_root": eps_root}
-    x, trace = _check_start(x, rates), []
+    x, trace = check_climb(x, rates), []
     check_count(n_steps, "n_steps")
     check_count(checkpoint_every, "checkpoint_every")
-    _check_checkpoint(checkpoint)
+    check_checkpoint(checkpoint)
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise ValueError(f"rng: expected None or a Generator, got {rng!r}")
     noise = None if rng is None else rng.bit_generator.state

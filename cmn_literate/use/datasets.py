@@ -8,14 +8,13 @@ training size.
 """
 
 __all__ = ["make_pinwheels", "pinwheel_proba", "WAVES", "PAIRS", "make_waveform", "waveform_proba",
-           "Spec", "Dataset", "FILES", "UCI", "rebuild_csv", "load", "write_arrays", "read_arrays",
-           "stratified_split", "SPLITS", "training_sizes"]
+           "Spec", "Dataset", "FILES", "UCI", "rebuild_csv", "load", "stratified_split",
+           "holdout_rows", "SPLITS", "training_sizes", "PAPER_RUNS"]
 
 
 # book/use/datasets.ipynb, cell datasets-03
 import fnmatch
 import hashlib
-import json
 import os
 import zipfile
 from numbers import Real
@@ -25,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
-from cmn_literate.checks import check_count, check_X, check_y, plain_array
+from cmn_literate.checks import check_count, check_X, check_y
 
 
 # book/use/datasets.ipynb, cell datasets-06
@@ -372,53 +371,7 @@ def _how_to_get(name, data_home):
         "in one of these folders."])
 
 
-# book/use/datasets.ipynb, cell datasets-52
-def write_arrays(path, arrays, **header):
-    """Write arrays and a header of plain values to one .npz file, atomically.
-
-    [eq-file]  arrays: dict of name -> array; header: whatever JSON can hold.
-    ValueError for an array of objects, ragged or with masked entries, and for a
-    name that numpy needs.  On any error the file that stood at path before stays.
-    """
-    for name, array in arrays.items():
-        plain = not plain_array(array, name, labels=True).dtype.hasobject
-        if not plain or name in ("file", "header", "allow_pickle"):
-            raise ValueError("arrays: expected numbers or text, under names other "
-                             f"than file, header, allow_pickle; got {name!r}")
-    text = json.dumps(header, default=lambda value: value.tolist())
-    part = f"{os.fspath(path)}.{os.getpid()}.part"
-    try:
-        with open(part, "wb") as out:
-            np.savez(out, header=np.frombuffer(text.encode(), np.uint8), **arrays)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(part, path)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
-        raise
-
-
-# book/use/datasets.ipynb, cell datasets-53
-def read_arrays(path):
-    """What write_arrays wrote: a dict of arrays, the header (a dict) under "header".
-
-    [eq-file]  FileNotFoundError, PermissionError; ValueError for a foreign,
-    truncated or damaged file.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        arrays["header"] = dict(json.loads(arrays["header"].tobytes()))
-    except (FileNotFoundError, PermissionError):
-        raise
-    except Exception:               # a damaged zip file can raise almost anything
-        raise ValueError(f"{path}: expected a file written by this package, got "
-                         "something else or a damaged file") from None
-    return arrays
-
-
-# book/use/datasets.ipynb, cell datasets-56
+# book/use/datasets.ipynb, cell datasets-54
 def _classwise(y, rng):
     """Rows shuffled within classes, rank of each in its class, size of that."""
     rows = rng.permutation(len(y))
@@ -428,7 +381,7 @@ def _classwise(y, rng):
         rows, np.concatenate([np.arange(s) for s in size]), np.repeat(size, size))
 
 
-# book/use/datasets.ipynb, cell datasets-57
+# book/use/datasets.ipynb, cell datasets-55
 def stratified_split(y, n_train, n_test, rng):
     """Row numbers train (n_train,) and test (n_test,), disjoint.  [eq-quota]
 
@@ -453,7 +406,20 @@ def stratified_split(y, n_train, n_test, rng):
     return rest[rows[np.argsort(order, kind="stable")[:n_train]]], test
 
 
-# book/use/datasets.ipynb, cell datasets-62
+# book/use/datasets.ipynb, cell datasets-60
+def holdout_rows(codes, n_test, rng):
+    """Row numbers to fit and to score, classes in proportion.  [eq-clf-rank]
+
+    codes (N,) integers from 0, 1 <= n_test < N -> (N - n_test,), (n_test,), both sorted
+    """
+    rows, rank, size = _classwise(codes, rng)
+    height = np.empty(len(codes))
+    height[rows] = (rank + 0.5) / size
+    order = np.argsort(height, kind="stable")
+    return np.sort(order[:-n_test]), np.sort(order[-n_test:])
+
+
+# book/use/datasets.ipynb, cell datasets-63
 # first and last training size, rows of the test set
 SPLITS = {
     "pinwheels": (50, 1600, 500), "waveform": (60, 3840, 1160),
@@ -473,3 +439,9 @@ def training_sizes(name):
     while sizes[-1] < SPLITS[name][1]:
         sizes.append(2 * sizes[-1])
     return sizes
+
+
+# training rows, test rows, experts of the paper's single runs
+PAPER_RUNS = {name: (n_train, n_test, 20)
+              for name, (_, n_train, n_test) in SPLITS.items()
+              } | {"pinwheels": (400, 500, 10)}

@@ -248,7 +248,8 @@ class Elpd(NamedTuple):
     rows (N,)      its terms
     p_rows (N,)    WAIC: variance of the row's log likelihood, p_n
                    LOO: lppd_n minus the term
-    k (N,)         LOO: tail index of the row's weights; WAIC: NaN
+    k (N,)         LOO: tail index of the row's weights, NaN where no tail can be
+                   fitted; WAIC: NaN
     """
     elpd: float
     se: float
@@ -304,7 +305,8 @@ def smooth_tail(log_weights):
     """Log weights with their upper tail replaced by Pareto quantiles, and its k.
     [eq-pareto]   (S,) -> (S,) of which the largest is at most what it was, float
 
-    The tail holds min(S/5, 3 sqrt(S)) draws; k is inf with less than 5 of them.
+    The tail holds min(S/5, 3 sqrt(S)) draws. With less than 5 of them, or if all are
+    equal, there is nothing to fit: the weights stay, k is nan.
     """
     S, top = len(log_weights), log_weights.max()
     x = log_weights - top
@@ -312,8 +314,8 @@ def smooth_tail(log_weights):
     cut = x[order[-int(np.ceil(min(S / 5, 3 * S**0.5))) - 1]]
     cut = max(cut, np.log(np.finfo(float).tiny))
     tail = order[x[order] > cut]
-    if len(tail) <= 4:
-        return x + top, np.inf
+    if len(tail) <= 4 or np.ptp(x[tail]) == 0:
+        return x + top, np.nan
     k, sigma = pareto_fit(np.exp(x[tail]) - np.exp(cut))
     if np.isfinite(k):
         level = (np.arange(len(tail)) + 0.5) / len(tail)
@@ -330,7 +332,8 @@ def psis_loo(log_lik):
     [eq-loo-identity, eq-pareto]
 
     log_lik (S, N) or (chains, draws, N): ln p(y_n | Theta_s) of every draw and row
-    -> Elpd, with a RuntimeWarning that counts the rows with k over 0.7
+    -> Elpd, with a RuntimeWarning that counts the rows with k over 0.7, and one that
+    counts those whose k is unknown
     """
     values = _check_log_lik(log_lik)
     rows, k = np.empty(values.shape[1]), np.full(values.shape[1], np.inf)
@@ -341,11 +344,16 @@ def psis_loo(log_lik):
         weights, k[n] = smooth_tail(-column)
         rows[n] = logsumexp(weights + column) - logsumexp(weights)
     lppd = logsumexp(values, axis=0) - np.log(len(values))
-    wild = np.flatnonzero(k > 0.7)
-    if wild.size:
-        warnings.warn(f"the tail index is over 0.7 in {wild.size} of {len(k)} rows "
-                      f"({', '.join(map(str, wild[:5]))}{', ...' * (wild.size > 5)}): "
-                      "leave these rows out in earnest", RuntimeWarning, stacklevel=2)
+    for which, found, advice in (
+            (k > 0.7, "over 0.7", "leave these rows out in earnest"),
+            (np.isnan(k), "unknown", "too few weights differ to fit a tail, more draws "
+             "may tell; the estimate is that of the weights as they are")):
+        hit = np.flatnonzero(which)
+        if hit.size:
+            warnings.warn(
+                f"the tail index is {found} in {hit.size} of {len(k)} rows "
+                f"({', '.join(map(str, hit[:5]))}{', ...' * (hit.size > 5)}): {advice}",
+                RuntimeWarning, stacklevel=2)
     return _total(rows, lppd - rows, k)
 
 

@@ -1,13 +1,13 @@
 """What the vectors are about: the operations, the flags, and the equation behind each.
 
-generate.py writes this as cmn_literate/conformance/ops.json and flags.json.
+generate.py writes this as conformance/cmn_conformance/ops.json and flags.json.
 """
 
 CHAPTERS = {
     "ideas/stick_breaking": ["eq-stick", "eq-stick-counts", "eq-stick-inverse", "eq-log-sigmoid", "eq-kappa"],
-    "network/simulate": ["eq-data", "eq-pad", "eq-priors"],
+    "network/simulate": ["eq-data", "eq-priors"],
     "ideas/polya_gamma": ["eq-log-cosh", "eq-pg-mean", "eq-pg-var", "eq-pg-kl", "eq-pg-kl-near", "eq-pg-near", "eq-pg-far"],
-    "ideas/expfam": ["eq-second-moment", "eq-padded-moment", "eq-gaussian-entropy", "eq-gaussian-kl", "eq-gamma",
+    "ideas/expfam": ["eq-pad", "eq-second-moment", "eq-padded-moment", "eq-gaussian-entropy", "eq-gaussian-kl", "eq-gamma",
                            "eq-gamma-mean-log", "eq-gamma-kl", "eq-mng", "eq-mng-kl", "eq-mn-rows"],
     "ideas/logistic": ["eq-mr-bound", "eq-sigmoid-normal", "eq-mr-predict"],
     "network/experts": ["eq-expert-update", "eq-expert-density", "eq-b-residual"],

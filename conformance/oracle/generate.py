@@ -25,9 +25,10 @@ from measure import (BITS, DIGITS, LOOSEST_F32, SAFETY, SPECTRAL, encode, exact,
 from mpmath import mp
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGET = ROOT / "cmn_literate/conformance"
+TARGET = ROOT / "conformance/cmn_conformance"
 IDS = ROOT / "conformance/ids.json"
 RETIRED = ROOT / "conformance/oracle/retired.json"      # {group: cases that were wrong, with superseded_by}
+LICENSE = "MIT"                         # of the vectors and of the kit
 MPMATH = "1.4.1"                        # what the stored vectors were made with
 
 
@@ -133,7 +134,7 @@ def text(tree):
 def group_file(group):
     retired = json.loads(RETIRED.read_text()).get(group.name, [])
     return {"schema": 1, "group": group.name, "level": group.level,
-            "provenance": {"suite": group.suite, "generator": "conformance/oracle/generate.py", "method": group.method,
+            "provenance": {"suite": group.suite, "license": LICENSE, "generator": "conformance/oracle/generate.py", "method": group.method,
                            "versions": {"mpmath": MPMATH}, "date": group.date},
             "cases": [build(group, case) for case in group.cases()] + retired}
 

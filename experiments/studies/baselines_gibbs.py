@@ -20,7 +20,9 @@ from cmn_literate.network.experts import weighted_gram
 from cmn_literate.network.simulate import Priors, sample_data, sample_sticks, sample_theta
 from cmn_literate.roads import gibbs as module
 from cmn_literate.roads.diagnostics import draw_log_probs, ess_bulk, ess_tail, mcse_mean, split_rhat
-from cmn_literate.roads.likelihood import class_log_probs, latent_nodes, pack, to_white
+from cmn_literate.engineering.gradients import class_log_probs
+from cmn_literate.engineering.nodes import latent_nodes
+from cmn_literate.engineering.coordinates import pack, to_white
 from cmn_literate.use.datasets import stratified_split
 from experiments.run import load_set
 

@@ -37,8 +37,8 @@ def milliseconds(function, repeats=200):
 
 def gradient_times(X, y, u):
     """What a gradient of each target costs, at the same place."""
-    from cmn_literate.roads.likelihood import Shapes
-    from cmn_literate.roads.nuts import posterior_target
+    from cmn_literate.engineering.coordinates import Shapes
+    from cmn_literate.roads.posterior import posterior_target
     from cmn_literate.network.simulate import Priors
 
     shapes, times = Shapes(20, 2, 3, X.shape[1]), {}
@@ -53,8 +53,8 @@ def run(cell, records=None, data_home=None, models=None):
     """The run and its numbers."""
     from cmn_literate.network.simulate import Priors
     from cmn_literate.roads.diagnostics import bfmi, draw_log_probs, ess_bulk, ess_tail, split_rhat
-    from cmn_literate.roads.likelihood import Shapes, to_white
-    from cmn_literate.roads.nuts import sample_posterior
+    from cmn_literate.engineering.coordinates import Shapes, to_white
+    from cmn_literate.roads.posterior import sample_posterior
     from cmn_literate.use.classifier import column_scale
     from cmn_literate.use.datasets import stratified_split
     from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density

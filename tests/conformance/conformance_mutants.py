@@ -1,8 +1,8 @@
 """The kit is tested by bugs: adapters with one planted fault each, of a kind seen in public code.
 
-    python tests/conformance_mutants.py [WORD ...]        a table: which level, which flag, which rank
+    python tests/conformance/conformance_mutants.py [WORD ...]        a table: which level, which flag, which rank
 
-A mutant is the adapter examples/adapters/numpy_minimal.py (levels 0 to 5) or the package's own adapter (level 6) with one piece of its
+A mutant is the adapter conformance/adapters/numpy_minimal.py (levels 0 to 5) or the package's own adapter (level 6) with one piece of its
 text replaced; the piece occurs exactly once.  It is killed if the first level that fails is the level it is meant for and a failing
 case of that level bears the flag it is meant for.
 """
@@ -12,11 +12,11 @@ import types
 from pathlib import Path
 from typing import NamedTuple
 
-from cmn_literate.conformance import catalogue, reference, runner
-from cmn_literate.conformance.process import LocalAdapter
+from cmn_conformance import catalogue, runner
+from cmn_conformance.process import LocalAdapter
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = {"numpy": ROOT / "examples/adapters/numpy_minimal.py", "package": Path(reference.__file__)}
+SOURCES = {"numpy": ROOT / "conformance/adapters/numpy_minimal.py", "package": ROOT / "conformance/adapters/package.py"}
 
 
 class Mutant(NamedTuple):

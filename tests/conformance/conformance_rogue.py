@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples/adapters"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "conformance/adapters"))
 from python_loops import answer  # noqa: E402
 
 mode, target, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3, 0

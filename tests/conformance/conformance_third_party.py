@@ -1,6 +1,6 @@
 """Thin adapters around code that others wrote for other purposes, where it overlaps with the suite.
 
-    python -m cmn_literate.conformance run --adapter tests/conformance_third_party.py:numpyro_sticks       (and the other names below)
+    python -m cmn_conformance run --adapter tests/conformance/conformance_third_party.py:numpyro_sticks       (and the other names below)
 """
 
 from types import SimpleNamespace

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,22 +19,25 @@ from conformance_mutants import MUTANTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cmn_literate.conformance import catalogue, reference, report, runner, serve, values
-from cmn_literate.conformance.__main__ import main
-from cmn_literate.conformance.process import LocalAdapter, NotStarted, ProcessAdapter, check_start, open_adapter, python_command, read_json
+from cmn_conformance import catalogue, report, runner, serve, values
+from cmn_conformance.__main__ import main
+from cmn_conformance.process import LocalAdapter, NotStarted, ProcessAdapter, check_start, open_adapter, python_command, read_json
+from cmn_literate import conformance as door
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "cmn_literate/conformance"
-ADAPTERS = ROOT / "examples/adapters"
+PACKAGE = ROOT / "conformance/cmn_conformance"
+ADAPTERS = ROOT / "conformance/adapters"
 NUMPY = str(ADAPTERS / "numpy_minimal.py")
+reference = serve.load("cmn_literate")
 pytest_plugins = ["pytester"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+PATH = os.pathsep.join([str(ROOT), str(ROOT / "conformance")])
+ENVIRONMENT = {**os.environ, "PYTHONPATH": PATH}
 
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
-    """Child processes find the package wherever they run."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    """Child processes find the package and the kit wherever they run."""
+    monkeypatch.setenv("PYTHONPATH", PATH)
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +64,34 @@ def test_own_package_passes_to_the_last_level():
     assert [r["id"] for r in full["results"] if r["verdict"] != "passed"] == []
 
 
+def test_package_is_asked_by_its_name(tmp_path, monkeypatch, capsys):
+    """cmn_literate says where its adapter is; a package of somebody else can do the same; a wheel without the repository says what to do."""
+    assert Path(reference.__file__) == ADAPTERS / "package.py"
+    assert main(["run", "--adapter", "cmn_literate", "--op", "pg_mean"]) == 0 and f"cmn_literate {reference.VERSION}" in capsys.readouterr().out
+    (tmp_path / "mine.py").write_text(f"def cmn_adapter():\n    return {NUMPY!r}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert serve.load("mine").NAME == serve.load(NUMPY).NAME
+    monkeypatch.setattr(door, "ADAPTER", tmp_path / "absent.py")
+    with pytest.raises(NotStarted, match=r"cannot load cmn_literate: .*not in its wheel; from a checkout of the repository: pip install -e \. -e \./conf"):
+        open_adapter("cmn_literate", in_process=True)
+
+
+def test_door_says_how_to_get_the_kit():
+    done = subprocess.run([sys.executable, "-m", "cmn_literate.conformance", "run"], capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode and "pip install -e . -e ./conformance" in done.stderr and not done.stdout and "Warning" not in done.stderr
+
+
 def test_reports_follow_their_schema(good):
     schema("report.schema.json").validate(json.loads(json.dumps(good)))
 
 
 def test_runner_needs_numpy_alone():
-    for file in set(PACKAGE.glob("*.py")) - {PACKAGE / "reference.py"}:
+    for file in PACKAGE.glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module] if isinstance(node, ast.ImportFrom) else []
             for name in names:
                 first = name.split(".")[0]
-                assert first in sys.stdlib_module_names or first == "numpy" or name.startswith("cmn_literate.conformance") or (
+                assert first in sys.stdlib_module_names or first == "numpy" or name.startswith("cmn_conformance") or (
                     first == "pytest" and file.name == "pytest_plugin.py"), f"{file.name} imports {name}"
 
 
@@ -152,7 +173,7 @@ for line in sys.stdin:
 @pytest.mark.parametrize("quiet", [[], ["--quiet"]])
 def test_halves_of_surrogate_pairs_are_written_out(tmp_path, quiet):
     (tmp_path / "halves.py").write_text(HALVES)
-    command = [sys.executable, "-m", "cmn_literate.conformance", "run", "--command", f"{sys.executable} {tmp_path}/halves.py", "--level", "0", *quiet,
+    command = [sys.executable, "-m", "cmn_conformance", "run", "--command", f"{sys.executable} {tmp_path}/halves.py", "--level", "0", *quiet,
                "--report", "r.json", "--junit", "r.xml", "--html", "r.html", "--badge", "r.svg"]
     for encoding in ("utf-8", "ascii"):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**ENVIRONMENT, "PYTHONIOENCODING": encoding})
@@ -507,7 +528,7 @@ def test_pages_survive_hostile_text(good):
 def plugged(pytester, monkeypatch):
     """Run pytest with the plugin, in this process."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    return lambda *arguments: pytester.runpytest_inprocess("-p", "cmn_literate.conformance.pytest_plugin", "-p", "no:cacheprovider", "-q", *arguments)
+    return lambda *arguments: pytester.runpytest_inprocess("-p", "cmn_conformance.pytest_plugin", "-p", "no:cacheprovider", "-q", *arguments)
 
 
 def test_plugin_makes_one_test_of_each_case(plugged, pytester, half):
@@ -521,7 +542,7 @@ def test_plugin_makes_one_test_of_each_case(plugged, pytester, half):
     wrong = re.findall(r"^FAILED \S*cmn-conformance::(\S+)", text, re.MULTILINE)
     assert len(wrong) == failed
     pytester.makefile(".toml", x="[xfails]\n" + "".join(f'"{i}" = "known"\n' for i in wrong))
-    done = plugged("--cmn-command", f"{sys.executable} -m cmn_literate.conformance.serve {half}", "--cmn-xfails", "x.toml")
+    done = plugged("--cmn-command", f"{sys.executable} -m cmn_conformance.serve {half}", "--cmn-xfails", "x.toml")
     assert done.ret == 0 and f"{failed} xfailed" in done.stdout.str()
 
 
@@ -553,10 +574,10 @@ def test_plugin_refuses_in_one_line(plugged, half):
 
 
 def test_plugin_leaves_other_runs_alone():
-    code = "import sys, cmn_literate.conformance.pytest_plugin as p; assert not {'numpy', 'scipy', 'pytest', 'json'} & set(sys.modules)"
+    code = "import sys, cmn_conformance.pytest_plugin as p; assert not {'numpy', 'scipy', 'pytest', 'json'} & set(sys.modules)"
     subprocess.run([sys.executable, "-S", "-c", code], env=ENVIRONMENT, check=True)
-    text = (ROOT / "pyproject.toml").read_text()
-    assert '[project.entry-points.pytest11]\n"cmn_literate.conformance.pytest_plugin" = "cmn_literate.conformance.pytest_plugin"' in text
+    project = tomllib.loads((ROOT / "conformance/pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"cmn_conformance": "cmn_conformance.pytest_plugin"}
 
 
 # ---- the kit is tested by bugs

@@ -14,17 +14,17 @@ import conformance_third_party as third_party
 import numpy as np
 import pytest
 
-from cmn_literate.conformance import catalogue, runner
-from cmn_literate.conformance.process import LocalAdapter, ProcessAdapter, python_command
+from cmn_conformance import catalogue, runner
+from cmn_conformance.process import LocalAdapter, ProcessAdapter, python_command
 
 ROOT = Path(__file__).resolve().parents[2]
-ADAPTERS = ROOT / "examples/adapters"
+ADAPTERS = ROOT / "conformance/adapters"
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
     """Child processes find the package; XLA compiles for speed of compilation."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "conformance")]))
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 
@@ -86,7 +86,7 @@ def with_torch():
     """A command for a Python that has PyTorch, or None; Debian's python3-torch belongs to another Python than this one."""
     for python in dict.fromkeys(filter(None, (sys.executable, "/usr/bin/python3"))):
         if subprocess.run([python, "-c", "import torch, numpy"], capture_output=True).returncode == 0:
-            return [python, str(ROOT / "cmn_literate/conformance/serve.py"), str(ADAPTERS / "torch_adapter.py")]
+            return [python, str(ROOT / "conformance/cmn_conformance/serve.py"), str(ADAPTERS / "torch_adapter.py")]
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f32"])

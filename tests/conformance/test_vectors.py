@@ -7,15 +7,18 @@ import json
 import math
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 
+import cmn_conformance
 import jsonschema
 import numpy as np
 import pages
 import pytest
+from cmn_conformance.serve import load
 from tangle import ROOT, read_chapters
 
-HERE = ROOT / "cmn_literate/conformance"
+HERE = ROOT / "conformance/cmn_conformance"
 ORACLE = ROOT / "conformance/oracle"
 FILES = sorted((HERE / "vectors").glob("*.json"))
 GROUPS = {file.stem: json.loads(file.read_text()) for file in FILES}
@@ -117,6 +120,15 @@ def test_every_flag_and_every_operation_has_cases():
     used = Counter(flag for case in CASES for flag in case["flags"])
     assert set(used) == set(FLAGS) and len(FLAGS) >= 10
     assert set(OPS) == {case["op"] for case in CASES}
+
+
+def test_files_bear_the_licence_and_no_newer_version_than_the_kit():
+    project = tomllib.loads((ROOT / "conformance/pyproject.toml").read_text())["project"]
+    assert project["dependencies"] == ["numpy"] and project["dynamic"] == ["version"]
+    assert {group["provenance"]["license"] for group in GROUPS.values()} == {project["license"]}
+    assert (ROOT / "conformance/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    version = lambda text: [int(part) for part in text.split(".")]
+    assert version(cmn_conformance.__version__) >= max(version(group["provenance"]["suite"]) for group in GROUPS.values())
 
 
 def test_suite_is_as_large_as_promised():
@@ -309,7 +321,7 @@ def test_package_passes_integrals(name):
 
 
 def compare(name):
-    from cmn_literate.conformance import reference
+    reference = load("cmn_literate")
     default = {key: entry["default"] for key, entry in CATALOGUE["profile"].items()}
     functions = reference.ops()
     for case in GROUPS[name]["cases"]:

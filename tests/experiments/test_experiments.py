@@ -429,6 +429,21 @@ def test_metrics_of_a_study_are_compared_one_by_one_but_for_times():
         assert [text.split()[0] for text in compare_metrics(old, {"metrics": new["metrics"] | {name: value}}, 1e-6, ("seconds",))] == [name]
 
 
+def test_a_lone_nuts_cell_is_compared_with_the_spread_of_gibbs():
+    gibbs = [Cell("iris", 25, "gibbs", s) for s in range(4)]
+    stored = {c: record(c, lpd=-0.5 + 0.01 * c.seed) for c in gibbs}
+    alone = Cell("iris", 25, "nuts", 0)
+    stored[alone] = record(alone, lpd=-0.3)
+    others = siblings(alone, stored)
+    assert [r["cell"]["method"] for r in others] == ["gibbs"] * 4
+    sd = np.std([-0.5 + 0.01 * s for s in range(4)], ddof=1)
+    assert compare(stored[alone], record(alone, lpd=-0.3 + 4.9 * sd), others) == []
+    assert compare(stored[alone], record(alone, lpd=-0.3 + 5.1 * sd), others)[0].startswith("lpd")
+    twin = alone._replace(seed=1)
+    assert siblings(alone, stored | {twin: record(twin)}) == [record(twin)]
+    assert siblings(Cell("iris", 25, "bbvi", 0), stored) == []
+
+
 def test_figure_shows_every_stored_point_and_names_its_seeds():
     plt = pytest.importorskip("matplotlib.pyplot")
     cells = {c: record(c, 2.0, lpd=-0.2 - 0.01 * c.seed) for c in

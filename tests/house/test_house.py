@@ -7,13 +7,14 @@ import subprocess
 import sys
 import tokenize
 import tomllib
+import unicodedata
 from collections import Counter
 
 import execute
 import nbformat
 import pages
 import pytest
-from tangle import HAND_WRITTEN, PACKAGE, ROOT, cell_name, chapter_order, marker, module_file, module_sources, package_imports, read_chapters
+from tangle import HAND_WRITTEN, PACKAGE, PLAIN, ROOT, cell_name, chapter_order, marker, module_file, module_sources, package_imports, read_chapters
 
 CHAPTERS = read_chapters(ROOT)
 MODULES = module_sources(CHAPTERS, ROOT)                    # in the order of the book
@@ -51,16 +52,132 @@ def test_imports_point_down(module):
     assert not upward
 
 
+def dotted(file):
+    """Name of a file of the package within it, e.g. "network.gate", or "" for its own __init__."""
+    return ".".join(p for p in file.relative_to(ROOT / PACKAGE).with_suffix("").parts if p != "__init__")
+
+
+FILES = {dotted(file): file for file in sorted((ROOT / PACKAGE).rglob("*.py"))}          # of the package, plain ones too
+TREES = {name: ast.parse(file.read_text()) for name, file in FILES.items()}
+
+
+def inner_imports(tree):
+    """(module, name or "") of everything that a tree imports from the package, anywhere in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((a.name.removeprefix(PACKAGE).lstrip("."), "") for a in node.names if a.name.split(".")[0] == PACKAGE)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are written in full"
+            if node.module.split(".")[0] == PACKAGE:
+                module = node.module.removeprefix(PACKAGE).lstrip(".")
+                for a in node.names:
+                    inner = f"{module}.{a.name}".lstrip(".")
+                    yield (inner, "") if inner in FILES else (module, a.name)
+
+
+GRAPH = {name: {module for module, _ in inner_imports(tree)} for name, tree in TREES.items()}
+
+
+def circles(graph):
+    """Every way back to a module that a walk along the imports finds, e.g. "a -> b -> a"."""
+    found, done = [], set()
+
+    def visit(name, path):
+        if name in path:
+            found.append(" -> ".join([*path[path.index(name):], name]))
+        elif name not in done:
+            for other in sorted(graph[name]):
+                visit(other, [*path, name])
+            done.add(name)
+    for name in graph:
+        visit(name, [])
+    return found
+
+
+def test_no_circle_of_imports():
+    assert not circles(GRAPH)
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": {"b"}}) == ["b -> c -> b"]
+
+
+def test_checks_and_files_stand_below_everything():
+    """What every chapter may import imports no chapter."""
+    upward = [f"{name} imports {other}" for name in PLAIN for other in GRAPH[name] if other not in ("", *PLAIN)]
+    assert not upward
+
+
+def test_theory_does_not_import_engineering():
+    order = list(dict.fromkeys(path.split("/")[1] for path in chapter_order(ROOT)))
+    assert [part for part in order if part in ("ideas", "network", "engineering", "use", "roads")] == ["ideas", "network", "engineering", "use", "roads"]
+    upward = [f"{name} imports {other}" for name in GRAPH for other in GRAPH[name]
+              if name.split(".")[0] in ("ideas", "network") and other.split(".")[0] not in ("ideas", "network", *PLAIN)]
+    assert not upward
+
+
+def users():
+    """(where, tree) of the package, of each code cell of the book, and of tests and tools."""
+    yield from ((f"{PACKAGE}/{name}", tree) for name, tree in TREES.items())
+    for path, notebook in CHAPTERS.items():
+        yield from ((f"{path}, cell {cell_name(path.rpartition('/')[2][:-6], i)}", ast.parse(cell.source)) for i, cell in enumerate(notebook.cells)
+                    if cell.cell_type == "code")
+    for folder in ("tools", "experiments", "conformance", "benchmarks", "examples"):
+        yield from ((file.relative_to(ROOT).as_posix(), ast.parse(file.read_text())) for file in sorted((ROOT / folder).rglob("*.py")))
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def test_no_private_name_crosses_a_module():
+    """Neither by an import nor as an attribute of an imported module; an exported `_x` belongs to its chapter."""
+    found = []
+    for where, tree in users():
+        bound = {}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Import, ast.ImportFrom)) and (getattr(node, "module", None) or "").split(".")[0] in ("", PACKAGE):
+                for alias in node.names:
+                    if isinstance(node, ast.ImportFrom) and is_private(alias.name):
+                        found.append(f"{where}: {alias.name} of {node.module}")
+                    full = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
+                    if full.removeprefix(PACKAGE).lstrip(".") in FILES and full.split(".")[0] == PACKAGE:
+                        bound[alias.asname or full.split(".")[-1 if isinstance(node, ast.ImportFrom) else 0]] = full
+        found += [f"{where}: {node.value.id}.{node.attr}" for node in ast.walk(tree)
+                  if isinstance(node, ast.Attribute) and is_private(node.attr) and isinstance(node.value, ast.Name) and node.value.id in bound]
+    assert not found
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_module_and_its_functions_are_short(name):
+    n_lines = len(FILES[name].read_text().splitlines())
+    assert n_lines <= 450, f"{n_lines} lines"
+    lengths = {node.name: node.end_lineno - min([node.lineno, *(d.lineno for d in node.decorator_list)]) + 1
+               for node in ast.walk(TREES[name]) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    assert {function: n for function, n in lengths.items() if n > 50} == {}
+
+
+def test_no_public_name_is_defined_twice():
+    homes = {}
+    for name in (*MODULES, *PLAIN):
+        for node in TREES[name].body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                bound = [node.name]
+            else:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+                bound = [leaf.id for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)]
+            for public in (b for b in bound if not b.startswith("_")):
+                homes.setdefault(public, set()).add(name)
+    assert {name: sorted(where) for name, where in homes.items() if len(where) > 1} == {}
+
+
 @pytest.mark.parametrize("file", sorted((ROOT / PACKAGE).rglob("*.py")), ids=lambda p: p.name)
 def test_package_stands_alone(file):
     tree = ast.parse(file.read_text())
-    assert not {"book", "experiments", "tests", "tools", "tangle", "execute", "pages"} & set(imports(tree))
+    assert not {"book", "experiments", "tests", "tools", "conformance", "cmn_conformance", "tangle", "execute", "pages"} & set(imports(tree))
     outside = set(imports(tree, top_level=True)) - CORE - {PACKAGE} - set(sys.stdlib_module_names)
     assert outside <= ({"sklearn"} if file.name == "classifier.py" else set())
 
 
 def test_hand_written_files_hold_no_mathematics():
-    for name in ("__init__.py", "__main__.py"):
+    for name in ("__init__.py", "__main__.py", "conformance.py"):
         if (ROOT / PACKAGE / name).exists():
             assert not {"scipy", "autograd"} & set(imports(ast.parse((ROOT / PACKAGE / name).read_text())))
     assert {m.split(".")[0] for m in MODULES}.isdisjoint(HAND_WRITTEN)
@@ -145,6 +262,46 @@ def test_toc_lists_every_page():
     assert not re.search(r"^\s*#.*file:", (ROOT / "_toc.yml").read_text(), re.MULTILINE)
 
 
+def parts():
+    """{folder: paths of its pages without suffix} of every part, both in the order of _toc.yml."""
+    out = {}
+    for path in chapter_order(ROOT):
+        out.setdefault(path.split("/")[1], []).append(path)
+    return out
+
+
+@pytest.mark.parametrize("part", parts())
+def test_part_begins_with_its_page_which_leads_to_every_chapter(part):
+    page, *chapters = parts()[part]
+    assert page == f"book/{part}/index"
+    text = (ROOT / f"{page}.md").read_text()
+    linked = {target.rpartition(".")[0] for target in re.findall(r"\]\(([\w./-]+)\)", text)}
+    assert [path for path in chapters if path.rpartition("/")[2] not in linked] == []
+    prose = re.sub(r"\]\([^)]*\)", "]", text.partition("\n\n")[2].partition("\n- ")[0])
+    assert len(re.findall(r"[.?](?=\s|$)", prose)) == 5, "five sentences before the map"
+
+
+def glossary():
+    """[(term, meaning)] of the glossary, in its order."""
+    text = re.search(r"```\{glossary\}\n(.*?)\n```", (ROOT / "book/start/glossary.md").read_text(), re.DOTALL)[1]
+    return [tuple(re.fullmatch(r"(\S.*)\n  (\S.*)", entry).groups()) for entry in text.split("\n\n")]
+
+
+def test_glossary_is_in_alphabetical_order():
+    terms = [unicodedata.normalize("NFKD", term).encode("ascii", "ignore").decode().lower() for term, _ in glossary()]
+    assert len(terms) >= 40 and terms == sorted(set(terms))
+
+
+@pytest.mark.parametrize("term, meaning", glossary(), ids=[term for term, _ in glossary()])
+def test_term_has_one_sentence_and_a_chapter_that_speaks_of_it(term, meaning):
+    links = re.findall(r"\[[^\]]+\]\((\.\./[\w./]+)\)", meaning)
+    assert len(links) == 1 and meaning.endswith(".") and meaning.partition("; see ")[2].startswith("[")
+    chapter = (ROOT / "book/start" / links[0]).resolve().relative_to(ROOT).as_posix()
+    prose = "\n".join(c.source for c in CHAPTERS[chapter].cells if c.cell_type == "markdown").lower()
+    words = [w for w in re.findall(r"[\w-]+", term.lower()) if w not in {"or", "of", "and"}]
+    assert any(re.search(rf"\b{re.escape(w)}", prose) for w in words), f"{chapter} does not use the word"
+
+
 # ---- paper, symbols, files
 
 def rows(name):
@@ -212,9 +369,9 @@ def test_no_tracked_file_names_a_machine():
     assert not found
 
 
-def test_lock_names_no_index_and_ends_with_the_package():
+def test_lock_names_no_index_and_ends_with_the_package_and_the_kit():
     lines = (ROOT / "requirements.txt").read_text().splitlines()
-    assert lines[-1] == "-e ." and not any(line.startswith(("-i", "--", "-f")) or "://" in line or "@" in line for line in lines)
+    assert lines[-2:] == ["-e .", "-e ./conformance"] and not any(line.startswith(("-i", "--", "-f")) or "://" in line or "@" in line for line in lines)
     wanted = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "requirements.in").read_text(), re.MULTILINE))
     locked = dict(re.findall(r"^([\w-]+)==(\S+)$", "\n".join(lines), re.MULTILINE))
     assert {name: locked.get(name) for name in wanted} == wanted

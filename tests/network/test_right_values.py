@@ -9,7 +9,7 @@ from cmn_literate.network.latents import State
 from cmn_literate.network.experts import mng_log_evidence, regression_log_evidence
 from cmn_literate.ideas.logistic import fit_multinomial, predict_multinomial, sigmoid_normal, stick_log_means
 from cmn_literate.ideas.polya_gamma import pg_mean, pg_var
-from cmn_literate.network.predict import predict_proba
+from cmn_literate.engineering.quadrature import predict_proba
 from cmn_literate.ideas.stick_breaking import stick_log_probs
 
 

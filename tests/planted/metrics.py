@@ -6,6 +6,8 @@ FAULTS = [
     ("waic-divisor", "values.var(axis=0, ddof=1)", "values.var(axis=0)", TESTS),
     ("elpd-se-of-a-mean", "float(np.sqrt(len(rows)) * rows.std())", "float(rows.std() / np.sqrt(len(rows)))", TESTS),
     ("pareto-unprofiled-scale", "return (M * k + 10 * 0.5) / (M + 10), -k / b", "return (M * k + 10 * 0.5) / (M + 10), k / b", TESTS),
+    ("loo-equals-are-a-tail", "if len(tail) <= 4 or np.ptp(x[tail]) == 0:", "if len(tail) <= 4:", TESTS),
+    ("loo-unknown-is-wild", "return x + top, np.nan", "return x + top, np.inf", TESTS),
     ("loo-weights-not-inverted", "weights, k[n] = smooth_tail(-column)", "weights, k[n] = smooth_tail(column)", TESTS),
     ("loo-weights-not-normalised", "rows[n] = logsumexp(weights + column) - logsumexp(weights)",
      "rows[n] = logsumexp(weights + column) - np.log(len(column))", TESTS),

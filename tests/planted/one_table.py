@@ -11,5 +11,5 @@ FAULTS = [
      "draws = sample_posterior(Z, y, e.n_experts, e.latent_dim, n_classes, e.priors(sigma0=1.0),", TESTS),
     ("methods-codes-unsorted", "tables.append([log_p[np.arange(len(codes)), codes]", "tables.append([log_p[np.arange(len(codes)), 0 * codes]", TESTS),
     ("methods-converged-if-cut-short", "rhat, bool(whole and rhat < 1.05)", "rhat, bool(rhat < 1e9)", TESTS),
-    ("methods-first-chain-only", "return predict_log_proba(sampled.draws, Z)", "return predict_log_proba(sampled.draws, Z, max_draws=1)", TESTS),
+    ("methods-first-chain-only", "return predict_from_draws(sampled.draws, Z)", "return predict_from_draws(sampled.draws, Z, max_draws=1)", TESTS),
 ]

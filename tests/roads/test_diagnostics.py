@@ -8,27 +8,12 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cmn_literate.roads.diagnostics import (
-    PosteriorDraws,
-    autocovariance,
-    bfmi,
-    check_draws,
-    convergence,
-    draw_log_probs,
-    effective_size,
-    ess_bulk,
-    ess_mean,
-    ess_tail,
-    mcse_mean,
-    normal_scores,
-    pointwise_log_likelihood,
-    predict_log_proba,
-    predict_proba,
-    rhat,
-    split_chains,
-    split_rhat,
-    worst,
-)
-from cmn_literate.roads.likelihood import class_log_probs, latent_nodes, unpack
+    PosteriorDraws, autocovariance, bfmi, convergence, draw_log_probs, effective_size, ess_bulk, ess_mean, ess_tail,
+    mcse_mean, normal_scores, pointwise_log_likelihood, predict_from_draws, rhat, split_chains, split_rhat, worst)
+from cmn_literate.checks import check_draws
+from cmn_literate.engineering.gradients import class_log_probs
+from cmn_literate.engineering.nodes import latent_nodes
+from cmn_literate.engineering.coordinates import unpack
 from cmn_literate.network.simulate import Priors, Theta, sample_data, sample_theta
 
 FUNCTIONS = [split_rhat, lambda x: split_rhat(x, "plain"), ess_bulk, ess_tail, ess_mean, mcse_mean]
@@ -255,7 +240,7 @@ def random_draws(seed, chains, draws, K, h, L, d):
 
 @pytest.mark.parametrize("K, h, L, d", [(2, 1, 2, 1), (3, 2, 3, 2), (1, 3, 2, 1), (2, 3, 5, 2)])
 def test_predictions_are_frequencies(K, h, L, d):
-    """Labels simulated from every draw, 4000 times, are distributed as predict_proba says."""
+    """Labels simulated from every draw, 4000 times, are distributed as predict_from_draws says."""
     draws, n = random_draws(1, 2, 5, K, h, L, d), 4000
     X = default_rng(2).normal(size=(3, d))
     theta, rng = draws.flatten(), default_rng(3)
@@ -263,7 +248,7 @@ def test_predictions_are_frequencies(K, h, L, d):
     for s in range(10):
         y = sample_data(Theta(*(x[s] for x in theta)), np.repeat(X, n, axis=0), rng).y.reshape(3, n)
         counts += [np.bincount(row, minlength=L) for row in y]
-    p = predict_proba(draws, X)
+    p = np.exp(predict_from_draws(draws, X))
     assert_allclose(p.sum(1), 1, rtol=1e-10)
     assert np.all(np.abs(counts / (10 * n) - p) < 5 * np.sqrt(p * (1 - p) / (10 * n)) + (0.003 if min(h, L - 1) > 2 else 1e-5))
 
@@ -276,7 +261,7 @@ def test_pointwise_is_the_label_of_every_draw():
     got = pointwise_log_likelihood(draws, X, y)
     assert got.shape == (3, 4, 6)
     assert_allclose(got[2, 1], each[9, np.arange(6), y], rtol=1e-14)
-    assert_allclose(predict_log_proba(draws, X), np.log(np.exp(each).mean(0)), rtol=1e-12)
+    assert_allclose(predict_from_draws(draws, X), np.log(np.exp(each).mean(0)), rtol=1e-12)
 
 
 def test_views():
@@ -292,16 +277,16 @@ def test_some_of_the_draws():
     each = np.exp(np.stack(list(draw_log_probs(draws, X))))
     assert_array_equal(np.exp(np.stack(list(draw_log_probs(draws, X, max_draws=4)))), each[[2, 7, 12, 17]])
     assert_array_equal(np.exp(np.stack(list(draw_log_probs(draws, X, max_draws=99)))), each)
-    assert_allclose(predict_proba(draws, X, max_draws=1), each[10], rtol=1e-14)
+    assert_allclose(np.exp(predict_from_draws(draws, X, max_draws=1)), each[10], rtol=1e-14)
     with pytest.raises(ValueError, match="max_draws"):
-        predict_proba(draws, X, max_draws=0)
+        predict_from_draws(draws, X, max_draws=0)
 
 
 def test_probabilities_that_would_underflow():
     draws = random_draws(8, 1, 4, 1, 1, 2, 1)
     far = draws.theta._replace(beta1=np.tile([900.0, 0.0], (1, 4, 1, 1)), A=np.tile([[0.0, 1.0]], (1, 4, 1, 1, 1)),
                                tau=np.full((1, 4, 1, 1), 1e8))
-    log_p = predict_log_proba(PosteriorDraws(far, draws.log_joint), np.zeros((1, 1)))
+    log_p = predict_from_draws(PosteriorDraws(far, draws.log_joint), np.zeros((1, 1)))
     assert_allclose(log_p[0, 1], -900, atol=0.5)
 
 
@@ -330,7 +315,7 @@ def test_bad_theta(change, name):
 def test_bad_inputs_of_a_prediction():
     draws = random_draws(11, 2, 3, 2, 1, 2, 2)
     with pytest.raises(ValueError, match="X.*2 columns"):
-        predict_proba(draws, np.ones((3, 1)))
+        predict_from_draws(draws, np.ones((3, 1)))
     with pytest.raises(ValueError, match="y"):
         pointwise_log_likelihood(draws, np.ones((3, 2)), [0, 1, 2])
 

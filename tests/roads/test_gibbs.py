@@ -13,7 +13,9 @@ from cmn_literate.roads import gibbs as module
 from cmn_literate.roads.diagnostics import mcse_mean
 from cmn_literate.network.experts import weighted_gram
 from cmn_literate.roads.gibbs import GibbsState, gibbs, gibbs_sweep, start_state
-from cmn_literate.roads.likelihood import class_log_probs, latent_nodes, pack, to_white
+from cmn_literate.engineering.gradients import class_log_probs
+from cmn_literate.engineering.nodes import latent_nodes
+from cmn_literate.engineering.coordinates import pack, to_white
 from cmn_literate.ideas.logistic import coefficients_from_sums, sigmoid_normal
 from cmn_literate.ideas.polya_gamma import pg_mean, pg_var
 from cmn_literate.network.simulate import Priors, Theta, sample_data, sample_sticks, sample_theta

@@ -13,7 +13,9 @@ from scipy.stats import kstest, norm
 from cmn_literate.roads import hmc as module
 from cmn_literate.roads.diagnostics import bfmi, mcse_mean, split_rhat
 from cmn_literate.roads.hmc import HMCState, check_start, draw_momentum, hamiltonian, hmc, hmc_step, leapfrog
-from cmn_literate.roads.likelihood import Shapes, class_log_probs, from_white, latent_nodes, marginal_value_and_grad, unpack
+from cmn_literate.engineering.coordinates import Shapes, from_white, unpack
+from cmn_literate.engineering.gradients import class_log_probs, marginal_value_and_grad
+from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.network.simulate import Priors, Theta
 
 

@@ -7,19 +7,13 @@ from oracle import network as oracle
 from scipy.special import log_softmax
 
 from cmn_literate.roads import mle
-from cmn_literate.roads.likelihood import Shapes, class_log_probs, latent_nodes, likelihood_value_and_grad, log_prior, pack, unpack
+from cmn_literate.engineering.coordinates import Shapes, log_prior, pack, unpack
+from cmn_literate.engineering.gradients import class_log_probs, likelihood_value_and_grad
+from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.roads.mle import (
-    MLEFit,
-    fit_mle,
-    mle_objective,
-    mle_start,
-    network_log_probs,
-    network_rows,
-    network_value_and_grad,
-    separated_sticks,
-    softmax_twice,
-    softmax_twice_ceiling,
-)
+    MLEFit, fit_mle, mle_objective, mle_start, network_log_probs, separated_sticks, softmax_twice,
+    softmax_twice_ceiling)
+from cmn_literate.engineering.gradients import network_rows, network_value_and_grad
 from cmn_literate.network.simulate import Priors, sample_theta
 from experiments import studies
 from experiments.studies import baselines_mle
@@ -79,6 +73,34 @@ def test_map_adds_the_prior_of_phi_and_nothing_else(objective):
     assert_allclose(more[1] - plain[1], grad(lambda p: log_prior(p, shapes, priors))(phi), rtol=1e-8, atol=1e-10)
     if objective == "exact":
         assert plain[0] == likelihood_value_and_grad(phi, X, y, shapes, nodes)[0]
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("objective", ["exact", "network"])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_both_gradients_are_one(sizes, objective, scale, monkeypatch):
+    """Slopes by hand and by autograd to 1e-10 of the largest; and it is autograd that autograd means."""
+    shapes, theta, X, y = case(sizes, scale=scale)
+    phi, nodes = pack(theta), latent_nodes(shapes, {1: 16, 2: 8}.get(shapes.rank, 32), 0)
+    for priors in (None, Priors(v0=3.0, a0=2.5, b0=0.5, sigma0=2.0, sigma1=1.0)):
+        rest = X, y, shapes, objective, priors, nodes
+        value, slope = mle_objective(*rest)(phi)
+        with monkeypatch.context() as patch:
+            for name in ("likelihood_value_and_grad", "network_value_and_grad", "log_prior_grad"):
+                patch.setattr(mle, name, lambda *_: pytest.fail("slopes by hand"))
+            expected, slopes = mle_objective(*rest, gradient="autograd")(phi)
+        assert_allclose(value, expected, rtol=1e-10)
+        assert_allclose(slope, slopes, rtol=0, atol=1e-10 * np.abs(slopes).max() + 1e-14)
+
+
+@pytest.mark.parametrize("objective", ["exact", "network"])
+def test_both_gradients_climb_the_same_way(objective):
+    X, y = overlapping()
+    fast, plain = (fit_mle(X, y, 2, objective=objective, n_steps=30, n_nodes=16, gradient=g) for g in ("fast", "autograd"))
+    assert_allclose(fast.trace, plain.trace, rtol=1e-6)
+    assert_allclose(pack(fast.theta), pack(plain.theta), rtol=0, atol=1e-5)
+    with pytest.raises(ValueError, match="^gradient: expected 'fast' or 'autograd', got 'slow'"):
+        fit_mle(X, y, 2, objective=objective, n_steps=2, gradient="slow")
 
 
 def test_two_objectives_are_never_confused():

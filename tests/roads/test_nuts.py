@@ -8,10 +8,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cmn_literate.roads import nuts as module
-from cmn_literate.roads.diagnostics import ess_mean, predict_proba, split_rhat
+from cmn_literate.roads.diagnostics import ess_mean, predict_from_draws, split_rhat
 from cmn_literate.roads.hmc import hamiltonian, leapfrog
-from cmn_literate.roads.likelihood import Shapes, explicit_log_joint, to_white
-from cmn_literate.roads.nuts import Point, nuts, nuts_step, posterior_target, sample_posterior, starting_points
+from cmn_literate.engineering.coordinates import Shapes, to_white
+from cmn_literate.roads.likelihood import explicit_log_joint
+from cmn_literate.roads.nuts import Point, nuts, nuts_step
+from cmn_literate.roads.posterior import posterior_target, sample_posterior, starting_points
 from cmn_literate.network.simulate import Priors
 
 
@@ -241,7 +243,7 @@ def test_network_draws_have_their_shapes_and_repeat(tmp_path):
     draws = sample_posterior(X, Y, **TINY)
     assert draws.theta.A.shape == (2, 6, 2, 2, 3) and draws.theta.beta1.shape == (2, 6, 2, 3) and (draws.theta.tau > 0).all()
     assert set(draws.stats) == {"energy", "accept", "depth", "n_leapfrog", "divergent", "step"}
-    assert_allclose(predict_proba(draws, X).sum(1), 1, rtol=1e-9)
+    assert_allclose(np.exp(predict_from_draws(draws, X)).sum(1), 1, rtol=1e-9)
     again = sample_posterior(X, Y, n_jobs=2, checkpoint=tmp_path / "a.npz", **TINY)
     assert_array_equal(again.phi, draws.phi)
     assert_array_equal(again.log_joint, draws.log_joint)
@@ -294,7 +296,7 @@ def test_bad_network_arguments_are_named(name, changes):
 
 
 def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_starts_are_fitted(tmp_path, monkeypatch):
-    monkeypatch.setattr("cmn_literate.roads.nuts.fit", lambda *args, **options: pytest.fail("a start was fitted"))
+    monkeypatch.setattr("cmn_literate.roads.posterior.fit", lambda *args, **options: pytest.fail("a start was fitted"))
     for path in (tmp_path / "missing" / "c.npz", tmp_path):
         with pytest.raises(ValueError, match="^checkpoint: expected"):
             sample_posterior(X, Y, checkpoint=path, **TINY)

@@ -9,13 +9,13 @@ from sklearn.datasets import load_iris
 from cmn_literate import CMNClassifier
 from cmn_literate.roads.bbvi import fit_bbvi
 from cmn_literate.use.classifier import LATER, column_scale, find_method
-from cmn_literate.roads.diagnostics import PosteriorDraws, predict_log_proba
+from cmn_literate.roads.diagnostics import PosteriorDraws, predict_from_draws
 from cmn_literate.roads.gibbs import gibbs
-from cmn_literate.roads.likelihood import class_log_probs
+from cmn_literate.engineering.gradients import class_log_probs
 from cmn_literate.roads.one_table import METHODS, Sampled, training_log_likelihoods, worst_rhat
 from cmn_literate.roads.mle import fit_mle, network_log_probs
-from cmn_literate.roads.nuts import sample_posterior
-from cmn_literate.network.predict import predict_log_proba as predict_from_factors
+from cmn_literate.roads.posterior import sample_posterior
+from cmn_literate.engineering.quadrature import predict_log_proba as predict_from_factors
 from cmn_literate.network.simulate import Priors, Theta
 
 X, Y = load_iris(return_X_y=True)
@@ -97,9 +97,9 @@ def test_the_estimator_is_a_thin_coat(models, method):
         elif method == "bbvi":
             log_p = predict_from_factors(fit_bbvi(Z, Y[ROWS], 3, n_classes=3, **call).parameters, Z_all)
         elif method == "nuts":
-            log_p = predict_log_proba(sample_posterior(Z, Y[ROWS], 3, n_classes=3, **call), Z_all)
+            log_p = predict_from_draws(sample_posterior(Z, Y[ROWS], 3, n_classes=3, **call), Z_all)
         else:
-            log_p = predict_log_proba(gibbs(Z, Y[ROWS], 3, n_classes=3, **call), Z_all)
+            log_p = predict_from_draws(gibbs(Z, Y[ROWS], 3, n_classes=3, **call), Z_all)
     assert_allclose(m.predict_log_proba(X), log_p, rtol=1e-10, atol=1e-12)
 
 
@@ -155,7 +155,7 @@ def test_training_log_likelihoods(models):
     assert table.shape == (40, 30)
     one = Theta(*(x[7] for x in draws.flatten()))
     Z = (X[ROWS] - models["gibbs"].mean_) / models["gibbs"].scale_
-    from cmn_literate.roads.likelihood import latent_nodes
+    from cmn_literate.engineering.nodes import latent_nodes
     by_hand = class_log_probs(one, Z, latent_nodes(draws.shapes))[np.arange(30), Y[ROWS]]
     assert_allclose(table[7], by_hand, rtol=1e-12)
     factors = training_log_likelihoods(models["bbvi"], X[ROWS], NAMES[Y[ROWS]], n_draws=300, rng=1)

@@ -4,7 +4,7 @@ import pytest
 from oracle.posterior import importance, weighted_mean
 
 from cmn_literate.roads.diagnostics import draw_log_probs, ess_mean, split_rhat
-from cmn_literate.roads.nuts import sample_posterior
+from cmn_literate.roads.posterior import sample_posterior
 from cmn_literate.network.simulate import Priors, Theta
 
 X_NEW = np.array([-1.5, 0.2, 2.0])

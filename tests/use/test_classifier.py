@@ -1,5 +1,6 @@
 """The estimator: scikit-learn's own checks, every kind of bad input, starts and seeds, files that survive, Ctrl-C, the registry."""
 
+import contextlib
 import json
 import pickle
 import warnings
@@ -17,11 +18,19 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cmn_literate import CMNClassifier
+from cmn_literate.engineering import runs
+from cmn_literate.engineering.runs import CAVI, Work
+from cmn_literate.learners import LEARNERS, Learner
 from cmn_literate.network import cavi
 from cmn_literate.use import classifier
-from cmn_literate.use.classifier import METHODS, Method, average_log_proba, column_scale, encode_labels, holdout_rows
+from cmn_literate.use.classifier import column_scale
+from cmn_literate.use.uncertainty import average_log_proba, entropy
+from cmn_literate.inputs import encode_labels
+from cmn_literate.use.datasets import holdout_rows
 from cmn_literate.use.metrics import log_predictive_density
-from cmn_literate.network.predict import class_log_probs_by_expert, gate_probs, predict_proba
+from cmn_literate.engineering.quadrature import class_log_probs_by_expert
+from cmn_literate.network.predict import gate_probs
+from cmn_literate.engineering.quadrature import predict_proba
 from cmn_literate.network.simulate import Priors
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -180,11 +189,9 @@ def test_select_elbo_keeps_the_largest():
 
 def test_select_holdout_scores_rows_that_the_starts_did_not_see(monkeypatch):
     seen, scored = [], []
-    cavi_fit = METHODS["cavi"].fit
-    spy_fit = lambda Z, y, *rest: (seen.append(Z), cavi_fit(Z, y, *rest))[1]
-    spy_predict = lambda result, Z: (scored.append(Z), METHODS["real"].predict_log_proba(result, Z))[1]
-    monkeypatch.setitem(METHODS, "real", METHODS["cavi"])
-    monkeypatch.setitem(METHODS, "spy", Method(spy_fit, spy_predict, None, None))
+    begin = lambda Z, *rest: (seen.append(Z), CAVI.begin(Z, *rest))[1]
+    predict = lambda result, Z: (scored.append(Z), CAVI.predict_log_proba(result, Z))[1]
+    monkeypatch.setitem(LEARNERS, "spy", CAVI._replace(begin=begin, predict_log_proba=predict))
     model = make(n_init=3, select="holdout", holdout=0.25, method="spy", init="random").fit(X, Y)
     assert [len(Z) for Z in seen] == [45, 45, 45, 60] and [len(Z) for Z in scored] == [15] * 3
     for part in seen[:3]:
@@ -238,11 +245,12 @@ def test_splits_of_the_doubt():
 def test_epistemic_doubt_agrees_between_routes():
     """Mean divergence from the forecast against the drop of entropy, by many draws of a small fit."""
     model = make(n_experts=2, n_init=2).fit(X, (X[:, 0] > 0).astype(int))
-    from cmn_literate.network.predict import point_posterior, predict_log_proba, sample_parameters
+    from cmn_literate.network.predict import point_posterior, sample_parameters
+    from cmn_literate.engineering.quadrature import predict_log_proba
     Z, doubts = (X[:5] - model.mean_) / model.scale_, []
     for i, result in enumerate(model.fits_):
         for theta in zip(*sample_parameters(result.parameters, np.random.default_rng(i), 300)):
-            doubts.append(classifier.entropy(predict_log_proba(point_posterior(theta), Z)))
+            doubts.append(entropy(predict_log_proba(point_posterior(theta), Z)))
     u = model.uncertainty(X[:5], n_draws=600, random_state=5)
     assert (np.abs(np.mean(doubts, 0) - u.aleatoric) < 6 * np.std(doubts, 0) / 600**0.5 + 1e-4).all()
 
@@ -380,25 +388,48 @@ def test_labels_that_cannot_be_stored(tmp_path):
 
 # ---- Ctrl-C, progress, registry
 
-def interrupt_after(n, monkeypatch):
-    """Ctrl-C at sweep n of every start, as the callback meets it."""
-    def callback(sweep, bound):
-        if sweep == n:
-            raise KeyboardInterrupt
-    monkeypatch.setattr(classifier, "_progress", lambda est, label: (callback, lambda: None))
+def interrupted(model, data=None):
+    """The model after a fit that ended in KeyboardInterrupt."""
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*(data or (X, Y)))
+    return model
+
+
+def interrupt_after(n, monkeypatch, fits=None):
+    """Ctrl-C at sweep n of start number fits, or of every start, as the callback meets it."""
+    starts = []
+
+    @contextlib.contextmanager
+    def bar(verbose, total, label, learner):
+        def callback(sweep, bound):
+            if sweep == n and fits in (None, len(starts)):
+                raise KeyboardInterrupt
+        starts.append(label)
+        yield callback
+    monkeypatch.setattr(classifier, "progress_bar", bar)
+    return starts
 
 
 @pytest.mark.filterwarnings("ignore:interrupted")
-def test_ctrl_c_keeps_what_was_reached(monkeypatch):
+def test_ctrl_c_is_raised_again_and_the_model_keeps_what_was_reached(monkeypatch):
     interrupt_after(3, monkeypatch)
-    model = make(n_init=4).fit(X, Y)
+    model = interrupted(make(n_init=4))
     assert len(model.fits_) == 1 and model.n_sweeps_ == 3 and not model.converged_
     assert np.isfinite(model.predict_proba(X)).all()
 
 
 @pytest.mark.filterwarnings("ignore:interrupted")
+def test_ctrl_c_ends_the_loop_of_others(monkeypatch):
+    """A half-learned fold is no fold: the interrupt reaches the cross-validation."""
+    starts = interrupt_after(3, monkeypatch, fits=2)
+    with pytest.raises(KeyboardInterrupt):
+        cross_val_score(make(), X, Y, cv=4)
+    assert len(starts) == 2
+
+
+@pytest.mark.filterwarnings("ignore:interrupted")
 def test_ctrl_c_before_the_first_sweep(monkeypatch):
-    sweep, calls = cavi.block_sweep, []
+    sweep, calls = runs.block_sweep, []
 
     def slow(*args):
         calls.append(1)
@@ -406,39 +437,33 @@ def test_ctrl_c_before_the_first_sweep(monkeypatch):
             raise KeyboardInterrupt
         return sweep(*args)
 
-    monkeypatch.setattr(cavi, "block_sweep", slow)
+    monkeypatch.setattr(runs, "block_sweep", slow)
     late = {1}
-    with pytest.raises(KeyboardInterrupt):
-        make().fit(X, Y)
+    assert not hasattr(interrupted(make()), "fits_")
     calls.clear()
     late = {9}                                                      # the first sweep of the second start
-    assert len(make(n_init=3).fit(X, Y).fits_) == 1
+    assert len(interrupted(make(n_init=3)).fits_) == 1
 
 
 def holdout_with_interrupts(monkeypatch, in_fit=None, in_score=None):
     """Three starts and a holdout; Ctrl-C in the callback of fit number in_fit, at sweep 3, or in score number in_score.   -> model, rows of each fit"""
-    rows, scored, real = [], [], METHODS["cavi"]
+    rows, scored = [], []
 
-    def fit(Z, y, n_classes, est, rng, callback):
+    def begin(Z, *rest):
         rows.append(len(Z))
-
-        def stop(sweep, bound):
-            if len(rows) == in_fit and sweep == 3:
-                raise KeyboardInterrupt
-        return real.fit(Z, y, n_classes, est, rng, stop)
+        return CAVI.begin(Z, *rest)
 
     def score(result, Z):
         scored.append(len(Z))
         if len(scored) == in_score:
             raise KeyboardInterrupt
-        return real.predict_log_proba(result, Z)
+        return CAVI.predict_log_proba(result, Z)
 
     with monkeypatch.context() as patch:
-        patch.setitem(METHODS, "cavi", real._replace(fit=fit, predict_log_proba=score))
-        try:
-            model = make(n_init=3, select="holdout", init="random").fit(X, Y)
-        except KeyboardInterrupt:
-            pytest.fail("the interrupt lost what was reached")
+        interrupt_after(3, patch, fits=in_fit or -1)
+        patch.setitem(LEARNERS, "cavi", CAVI._replace(begin=begin, predict_log_proba=score))
+        model = interrupted(make(n_init=3, select="holdout", init="random"))
+    assert hasattr(model, "fits_"), "the interrupt lost what was reached"
     return model, rows
 
 
@@ -466,15 +491,12 @@ def test_ctrl_c_in_the_second_fit_of_a_holdout_keeps_its_winner(monkeypatch):
     assert_allclose(model.predict_proba(X), predict_proba(starts[int(np.argmax(scores))], Z), rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:interrupted")
 def test_ctrl_c_in_a_holdout_that_reached_nothing_leaves_no_model(monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cavi, "block_sweep", interrupt)
-    model = make(n_init=3, select="holdout")
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y)
+    monkeypatch.setattr(runs, "block_sweep", interrupt)
+    model = interrupted(make(n_init=3, select="holdout"))
     with pytest.raises(NotFittedError):
         model.predict(X)
 
@@ -521,12 +543,6 @@ def test_a_path_among_the_options_can_be_saved(tmp_path):
     assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
-@pytest.mark.parametrize("method", ["mle", "map"])
-def test_evaluate_a_method_without_a_bound(method):
-    report, model, _, _ = classifier.evaluate("iris", method=method, n_experts=3, method_options={"n_steps": 5})
-    assert report["elbo"] is None and report["sweeps"] == model.n_sweeps_ == 5 and 0 < report["accuracy"] <= 1
-
-
 def test_progress(capsys, monkeypatch):
     make(verbose=1).fit(X, Y)
     assert "start" not in capsys.readouterr().err                    # no terminal here
@@ -537,12 +553,16 @@ def test_progress(capsys, monkeypatch):
         make(verbose=1).fit(X, Y)
 
 
-def test_a_later_chapter_adds_a_method(monkeypatch, tmp_path):
-    def shares(Z, y, n_classes, est, rng, callback):
-        return SimpleNamespace(log_p=np.log(np.bincount(y, minlength=n_classes) / len(y)), elbo=np.zeros(1), n_sweeps=1, converged=True)
+def test_a_method_of_ones_own(monkeypatch, tmp_path):
+    """A learner needs a work of one step, and the estimator does the rest."""
+    def count(Z, y, n_classes, settings, rng):
+        log_p = np.log(np.bincount(y, minlength=n_classes) / len(y))
+        result = SimpleNamespace(log_p=log_p, elbo=np.zeros(1), n_sweeps=1, converged=True)
+        return Work(lambda: [0], lambda state, t: (1, (0.0,)), 1, lambda run: result, ("shares", y), None, lambda states, c: 0.0)
 
-    monkeypatch.setitem(METHODS, "shares", Method(shares, lambda r, Z: np.tile(r.log_p, (len(Z), 1)), lambda r: {"log_p": r.log_p},
-                                                  lambda a, est: SimpleNamespace(log_p=a["log_p"], elbo=np.zeros(1), n_sweeps=1, converged=True)))
+    unpack = lambda arrays, settings: SimpleNamespace(log_p=arrays["log_p"], elbo=np.zeros(1), n_sweeps=1, converged=True)
+    monkeypatch.setitem(LEARNERS, "shares", Learner(count, lambda r, Z: np.tile(r.log_p, (len(Z), 1)), lambda r: {"log_p": r.log_p}, unpack,
+                                                    options={}, steps=lambda settings: 1, objective="none", step="step", advice=""))
     model = make(method="shares").fit(X, Y)
     assert_allclose(model.predict_proba(X)[0], [(Y == c).mean() for c in model.classes_], rtol=1e-12)
     model.save(tmp_path / "m")

@@ -18,22 +18,9 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cmn_literate.use.datasets import (
-    FILES,
-    SPLITS,
-    Dataset,
-    Spec,
-    _from_scikit_learn,
-    load,
-    make_pinwheels,
-    make_waveform,
-    pinwheel_proba,
-    read_arrays,
-    rebuild_csv,
-    stratified_split,
-    training_sizes,
-    waveform_proba,
-    write_arrays,
-)
+    FILES, SPLITS, Dataset, Spec, _from_scikit_learn, load, make_pinwheels, make_waveform, pinwheel_proba,
+    rebuild_csv, stratified_split, training_sizes, waveform_proba)
+from cmn_literate.storage import read_arrays, write_arrays
 
 CMN_DATA = os.environ.get("CMN_DATA")            # read once: some tests unset it
 COUNTS = {"rice": {"Osmancik": 2180, "Cammeo": 1630}, "wdbc": {"benign": 357, "malignant": 212},

@@ -348,8 +348,30 @@ def test_draws_that_do_not_vary_leave_the_training_score():
     log_lik = np.tile([-0.5, -1.0, -2.0], (50, 1))
     w = waic(log_lik)
     assert_allclose(w.rows, [-0.5, -1.0, -2.0], rtol=1e-14)
-    with pytest.warns(RuntimeWarning, match="tail index"):     # no tail to fit: k is infinite, the row is right all the same
-        assert_allclose(psis_loo(log_lik).rows, w.rows, rtol=1e-14)
+    with pytest.warns(RuntimeWarning, match=r"tail index is unknown in 3 of 3 rows \(0, 1, 2\): too few weights differ") as said:
+        loo = psis_loo(log_lik)
+    assert_allclose(loo.rows, w.rows, rtol=1e-14)
+    assert np.isnan(loo.k).all() and len(said) == 1             # and nobody is told to leave rows out
+
+
+@pytest.mark.parametrize("column", [
+    np.linspace(-3, -1, 20), np.where(np.arange(200) < 10, -4.0, -1.0), np.where(np.arange(200) < 3, -4.0, -1.0),
+    np.where(np.arange(4000) < 100, -2.0, -1.0), np.where(np.arange(200) < 10, -1.1e-16, 0.0)],
+    ids=["20 draws", "a tail of equals", "a tail of three", "a long tail of equals", "equals at the last bit"])
+def test_a_tail_that_cannot_be_fitted_is_unknown_and_leaves_the_weights(column):
+    """The estimate is the harmonic mean of the draws; k is unknown, neither infinite nor the fit of a single point."""
+    with pytest.warns(RuntimeWarning, match="tail index is unknown in 1 of 1 rows") as said:
+        loo = psis_loo(column[:, None])
+    assert_allclose(loo.rows[0], -np.log(np.mean(np.exp(-column))), rtol=1e-13, atol=1e-14)
+    assert np.isnan(loo.k[0]) and len(said) == 1
+
+
+def test_a_tail_that_varies_is_fitted_beside_one_that_does_not():
+    log_lik = np.random.default_rng(0).normal(-1, 0.1, (400, 3))
+    log_lik[:, 1] = -0.7
+    with pytest.warns(RuntimeWarning, match=r"unknown in 1 of 3 rows \(1\)"):
+        k = psis_loo(log_lik).k
+    assert np.isnan(k).tolist() == [False, True, False] and np.nanmax(k) < 0.7
 
 
 def test_convergence_rules_on_short_and_noisy_traces():

@@ -1,7 +1,0 @@
-"""Conformance kit: test an implementation of conditional mixture networks, in any language, equation by equation.
-
-    python -m cmn_literate.conformance run --adapter package.module
-    python -m cmn_literate.conformance run --command "julia adapter.jl"
-
-The vectors, in vectors/*.json, are the product; conformance/FORMAT.md of the repository describes them.
-"""

@@ -1,0 +1,301 @@
+# Tangled from book/engineering/quadrature.ipynb by tools/tangle.py; edit the notebook, not this file.
+"""Quadrature: few points, many digits
+
+The integral over the latent vector needs a dozen well-placed points per expert, not thousands:
+quantiles turn a rule for the normal law into one for Student's t, and each expert gets the
+accuracy that its weight asks for.
+"""
+
+__all__ = ["stretch_normal", "smoothstep_rule", "hermite_rule", "TIERS", "node_counts",
+           "grid_rule", "cubature_rule", "sobol_rule", "antithetic_rule", "graded_rules",
+           "one_rule", "integrate_latents", "twin_experts", "RULES", "latent_rules",
+           "class_log_probs_by_expert", "class_probs_by_expert", "predict_log_proba",
+           "predict_proba"]
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-02
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import logsumexp, ndtr, ndtri, stdtrit
+
+from cmn_literate.checks import check_count, check_parameters, check_X
+from cmn_literate.ideas.expfam import pad
+from cmn_literate.ideas.stick_breaking import stick_log_probs
+from cmn_literate.network.predict import (
+    gate_log_probs, gate_probs, latent_t, output_log_probs)
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-07
+def stretch_normal(z, dof):
+    """Student-t quantiles of normal scores: T(z) has a t law if z is normal.
+    [eq-pred-stretch]
+
+    z (...) real, dof number > 0 -> (...);  or dof (K,) -> (K, ...)
+    Cut at 1e100, which the rules below reach for dof < 0.2 only.
+    """
+    values, place = np.unique(np.abs(z), return_inverse=True)
+    t = np.minimum(-stdtrit(np.asarray(dof)[..., None], ndtr(-values)), 1e100)
+    return np.copysign(t[..., place.reshape(np.shape(z))], z)
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-10
+@lru_cache(maxsize=64)
+def smoothstep_rule(m):
+    """m points and weights for a mean over a standard normal variable.
+    [eq-pred-rule, eq-pred-smoothstep]   -> (m,), (m,)"""
+    s, w = np.polynomial.legendre.leggauss(m)    # variable 2s - 1 in (-1, 1)
+    half = (1 + s[:m // 2]) / 2
+    low = ndtri(half**3 * (10 - 15 * half + 6 * half**2))
+    z, w = np.concatenate([low, np.zeros(m % 2), -low[::-1]]), w * (1 - s**2)**2
+    z.flags.writeable = False                    # the cache shares the arrays
+    return z, w / w.sum()                        # the sum is right from m = 3 on
+
+
+def hermite_rule(m):
+    """m Gauss-Hermite points and weights: exact for polynomials of a normal
+    variable up to degree 2m-1.  [eq-pred-rule]   -> (m,), (m,)"""
+    z, w = np.polynomial.hermite_e.hermegauss(m)
+    return z, w / w.sum()
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-16
+TIERS = np.array([1, 3, 5, 7, 9, 11, 15, 21, 25, 31, 37, 45, 55, 65, 81, 101, 129,
+                  161, 201, 257, 321, 401, 513, 769, 1025])
+
+
+def node_counts(sharpness, weight):
+    """Points per latent coordinate of the smoothstep grid, from the list TIERS.
+    [eq-pred-sharpness, eq-pred-nodes]
+
+    sharpness (P,h), weight (P,) of the expert -> (P,h)
+    At most 1025 points for h = 1, 45 per coordinate beyond.
+    """
+    one = sharpness.shape[1] == 1
+    tol, cost, most = (1e-9, 3.0, 1025) if one else (3e-7, 0.5, 45)
+    size = weight[:, None] * np.minimum(sharpness, 1) / tol
+    digits = np.log10(np.maximum(size, 1e-300))
+    points = np.maximum((3 + cost * sharpness) * (digits - 1), 3)
+    m = np.where(digits > 0, points, 1)
+    return TIERS[np.searchsorted(TIERS, np.minimum(m, most))]
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-18
+def grid_rule(rules):
+    """All combinations of one-dimensional rules [(z, w), ...], one per coordinate.
+    [eq-pred-rule]   -> (Q,h), (Q,)"""
+    z, w = (np.stack(np.meshgrid(*part, indexing="ij"), -1).reshape(-1, len(rules))
+            for part in zip(*rules))
+    return z, w.prod(-1)
+
+
+def cubature_rule(h):
+    """The 2h points +-sqrt(h) e_i, equal weights: exact up to degree 3.
+    [eq-pred-rule]   -> (2h,h), (2h,)"""
+    z = np.concatenate([np.eye(h), -np.eye(h)])
+    return np.sqrt(h) * z, np.full(2 * h, 0.5 / h)
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-19
+def sobol_rule(h, n):
+    """The first n Sobol points as normal scores, equal weights; n is rounded down
+    to a power of 2.  [eq-pred-rule]   -> (n,h), (n,)"""
+    from scipy.stats import qmc                  # here: it is slow to import
+    power = n.bit_length() - 1
+    cube = qmc.Sobol(h, scramble=False).random_base2(power) + 0.5**(power + 1)
+    return ndtri(cube), np.full(2**power, 0.5**power)
+
+
+def antithetic_rule(h, n, rng):
+    """Normal draws in pairs z, -z, at least n of them, equal weights.
+    [eq-pred-rule]   -> (n,h), (n,)"""
+    z = rng.normal(size=((n + 1) // 2, h))
+    return np.concatenate([z, -z]), np.full(2 * len(z), 0.5 / len(z))
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-23
+def graded_rules(sharpness, weight):
+    """Rules of method "auto", and which of them each pair (row, expert) gets.
+    [eq-pred-nodes]
+
+    sharpness (P,h), weight (P,)
+    -> list of (points (Q,h), weights (Q,)), index (P,)
+    """
+    h = sharpness.shape[1]
+    if h <= 2:
+        counts, which = np.unique(
+            node_counts(sharpness, weight), axis=0, return_inverse=True)
+        return [grid_rule([smoothstep_rule(int(m)) for m in row])
+                for row in counts], which.ravel()
+    centre = np.zeros((1, h)), np.ones(1)
+    fine = grid_rule([hermite_rule(3)] * h) if h <= 5 else cubature_rule(h)
+    easy = (np.linalg.norm(sharpness, axis=1) <= 3) | (weight < 1e-3)
+    which = np.select(
+        [weight < 1e-6, weight < 1e-4, easy, weight < 0.03], [0, 1, 2, 3], 4)
+    sobol = [sobol_rule(h, n) for n in (256, 1024)]
+    return [centre, cubature_rule(h), fine, *sobol], which
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-24
+def one_rule(method, h, n_nodes, n_draws, rng):
+    """The points and weights of a method that treats all experts alike.
+    [eq-pred-rule]   -> (Q,h), (Q,)"""
+    sizes = {"quadrature": n_nodes or 0, "gauss-hermite": n_nodes or 3}
+    size = sizes.get(method, 1)
+    most = 300 if method == "gauss-hermite" else 2048    # numpy's weights overflow
+    if not 1 <= size <= most or size**h > 2**17:
+        raise ValueError(f'n_nodes: method "{method}" with {h} latent dimensions '
+                         f"expects n_nodes from 1 to {most}, n_nodes**{h} <= "
+                         f"{2**17}, got {n_nodes}")
+    if method == "quadrature":
+        return grid_rule([smoothstep_rule(size)] * h)
+    if method == "gauss-hermite":
+        return grid_rule([hermite_rule(size)] * h)
+    if method == "cubature":
+        return cubature_rule(h)
+    if method == "sobol":
+        return sobol_rule(h, n_nodes or 1024)
+    return antithetic_rule(h, n_draws, rng)
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-27
+def integrate_latents(parameters, location, scale, dof, expert, rules, which):
+    """ln P_kc for pairs (row, expert), each with its own rule.
+    [eq-predict, eq-pred-stretch]
+
+    location, scale (P,h), dof (K,), expert (P,) in 0..K-1, rules and which from
+    graded_rules -> (P,L) nats
+    """
+    out = np.empty((len(location), len(parameters.beta1_mu) + 1))
+    for r, (z, w) in enumerate(rules):
+        pairs = np.flatnonzero(which == r)
+        if not pairs.size:
+            continue
+        t, step = stretch_normal(z, dof), max(1, 12_000 // len(w))
+        for start in range(0, pairs.size, step):
+            i = pairs[start:start + step]
+            x1 = location[i, None] + scale[i, None] * t[expert[i]]
+            log_g = output_log_probs(parameters, x1)
+            top = log_g.max(1)
+            g = np.exp(log_g - top[:, None])
+            out[i] = top + np.log(np.einsum("q,pqc->pc", w, g))
+    return out
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-29
+def twin_experts(parameters, tol=1e-9):
+    """First expert with the integrals of expert k: equal M, V, a, b, relative to
+    1 + size and tol.  [eq-pred-factors]   -> (K,)"""
+    p = parameters
+    K = len(p.a)
+    flat = np.concatenate(
+        [p.a[:, None], p.b, p.M.reshape(K, -1), p.V.reshape(K, -1)], axis=1)
+    first = np.arange(K)
+    for k in range(1, K):
+        close = np.abs(flat[:k] - flat[k]) <= tol * (1 + np.abs(flat[k]))
+        same = np.all(close, axis=1)
+        first[k] = first[np.argmax(same)] if same.any() else k
+    return first
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-30
+RULES = ("auto", "quadrature", "gauss-hermite", "cubature", "sobol",
+           "monte-carlo", "plug-in")
+
+
+def latent_rules(parameters, scale, weight, method, n_nodes, n_draws, rng):
+    """Rules for pairs (row, expert), by name.  [eq-pred-sharpness]
+
+    scale (P,h), weight (P,) -> rules, index (P,)
+    ValueError for an unknown method or a number of points that it cannot use.
+    """
+    p, h = parameters, scale.shape[1]
+    takes_nodes = method in ("quadrature", "gauss-hermite", "sobol")
+    if n_nodes is not None and method in RULES and not takes_nodes:
+        raise ValueError(f'n_nodes: expected None, method "{method}" chooses its '
+                         f"own points, got {n_nodes!r}")
+    if method not in RULES[:-1]:
+        expected = ", ".join(RULES)
+        raise ValueError(f"method: expected one of {expected}, got {method!r}")
+    n_nodes = None if n_nodes is None else check_count(n_nodes, "n_nodes")
+    if method == "auto" or method == "quadrature" and h <= 2 and n_nodes is None:
+        square = p.beta1_mu**2 + np.diagonal(p.beta1_S, axis1=1, axis2=2)
+        return graded_rules(np.sqrt(square).max(0)[:h] * scale, weight)
+    rng = np.random.default_rng(0 if rng is None else rng)
+    one = one_rule(method, h, n_nodes, check_count(n_draws, "n_draws"), rng)
+    return [(np.zeros((1, h)), np.ones(1)), one], (weight >= 1e-10).astype(int)
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-31
+def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
+                              n_draws=1000, rng=None, weight=None):
+    """ln P_kc(x): what each expert predicts, latent and weights integrated out.
+    [eq-predict]   X (n,d) -> (n,K,L) nats
+
+    Options as in predict_log_proba.  weight (n,K) or a number: how much each
+    expert matters, accuracy is spent accordingly; None takes the gate's
+    probabilities, 1.0 gives every expert full accuracy.
+    """
+    p = check_parameters(parameters)
+    location, scale, dof = latent_t(p, X)
+    if method == "plug-in" and n_nodes is None:
+        return stick_log_probs(pad(location) @ p.beta1_mu.T)
+    n, K, h = location.shape
+    kept, place = np.unique(twin_experts(p), return_inverse=True)
+    R = len(kept)
+    weight = gate_probs(p, X) if weight is None else weight
+    weight = np.broadcast_to(weight, (n, K))
+    shared = [weight[:, place == r].sum(1) for r in range(R)]   # twins share work
+    location, scale = (v[:, kept].reshape(-1, h) for v in (location, scale))
+    rules, which = latent_rules(
+        p, scale, np.stack(shared, 1).ravel(), method, n_nodes, n_draws, rng)
+    out = integrate_latents(
+        p, location, scale, dof[kept], np.tile(np.arange(R), n), rules, which)
+    return out.reshape(n, R, out.shape[1])[:, place]
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-32
+def class_probs_by_expert(parameters, X, **options):
+    """P_kc(x): what each expert predicts.  [eq-predict]
+    Options as in class_log_probs_by_expert; X (n,d) -> (n,K,L)"""
+    return np.exp(class_log_probs_by_expert(parameters, X, **options))
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-34
+def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
+                      rng=None):
+    """ln p(y = c | x, data), everything uncertain integrated out.  [eq-predict]
+
+    parameters: a State, Parameters or any object with those eight fields.
+    X (n,d) unpadded -> (n,L) nats
+    method  "auto" (grid for h <= 2, graded beyond), "quadrature" (grid; n_nodes
+            per coordinate; None, for h <= 2, is "auto"), "gauss-hermite" (n_nodes
+            per coordinate, 3), "cubature", "sobol" (n_nodes in all, 1024),
+            "monte-carlo" (n_draws latents, rng), "plug-in" (means for everything:
+            overconfident)
+    rng     Generator or seed of "monte-carlo"; None means seed 0.  The draws are
+            shared by the experts and the rows (with a Generator, 4096 rows)
+    Absolute error of the probabilities with "auto", on and near the data: 1e-8 for
+    h = 1, about 1e-6 for h = 2; beyond, 1e-5 to 5e-3, largest for sharp experts.
+    ValueError: fields, X, method, n_nodes or n_draws not as described.
+    """
+    p = check_parameters(parameters)
+    X = check_X(X, n_features=p.M.shape[2] - 1)
+    out = np.empty((len(X), len(p.beta1_mu) + 1))
+    for start in range(0, len(X), 4096):         # blocks: memory does not grow
+        rows = X[start:start + 4096]
+        if method == "plug-in":
+            gate = stick_log_probs(pad(rows) @ p.beta0_mu.T)
+        else:
+            gate = gate_log_probs(p, rows)
+        experts = class_log_probs_by_expert(
+            p, rows, method, n_nodes, n_draws, rng, np.exp(gate))
+        out[start:start + 4096] = logsumexp(gate[:, :, None] + experts, axis=1)
+    return out
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-35
+def predict_proba(parameters, X, **options):
+    """p(y = c | x, data).  [eq-predict]
+    Options as in predict_log_proba; X (n,d) -> (n,L), rows sum to 1"""
+    return np.exp(predict_log_proba(parameters, X, **options))

@@ -1,0 +1,205 @@
+"""What the estimator is given: options, columns, labels and seeds, checked before any work.
+
+One table says what the options may be: fit, the command line and the documentation read it.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+
+from cmn_literate.checks import check_count, plain_array
+from cmn_literate.learners import LEARNERS
+
+
+def as_generator(random_state):
+    """numpy Generator from None, a whole number, a Generator or a RandomState.
+
+    None draws from numpy's global state, so that np.random.seed governs it, as in
+    scikit-learn.  ValueError for anything else.
+    """
+    if random_state is None:
+        random_state = np.random.mtrand._rand
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(2**31)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError("random_state: expected None, a whole number >= 0 or a "
+                         f"numpy Generator, got {random_state!r}") from None
+
+
+def plain_labels(y):
+    """Labels as an array of numpy's own types, missing ones refused.
+
+    pandas' nullable booleans, whole numbers and texts become those of numpy.
+    ValueError that names y, for a label that is missing and for masked entries.
+    """
+    if hasattr(y, "isna") and hasattr(y, "to_numpy"):
+        missing = np.flatnonzero(np.asarray(y.isna()).reshape(len(y), -1).any(axis=1))
+        kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+        if missing.size and getattr(getattr(y, "dtype", None), "kind", None) not in ("f", "O"):
+            raise ValueError("y: expected a label in every row, got none in row(s) "
+                             f"{', '.join(map(str, missing[:5]))}")
+        if kind is not None and not missing.size:
+            y = y.to_numpy(dtype=kind)
+    array = plain_array(y, "y", labels=True)
+    if array.dtype.kind in "mM" and np.isnat(array).any():
+        raise ValueError("y: expected a label in every row, got none in row(s) "
+                         f"{', '.join(map(str, np.flatnonzero(np.isnat(array))[:5]))}")
+    return y
+
+
+def encode_labels(y, classes=None):
+    """Labels as whole numbers from 0.
+
+    y (N,) -> classes (L,), codes (N,)
+    classes: the label set, if y need not hold all of it.  ValueError for labels
+    that do not sort, for fewer than two, or for a label outside classes.
+    """
+    try:
+        found, codes = np.unique(y, return_inverse=True)
+        given = None if classes is None else np.unique(
+            plain_array(classes, "classes", labels=True))
+    except TypeError as error:
+        raise ValueError("y: expected labels of one kind, which can be sorted "
+                         f"({error})") from None
+    if given is not None:
+        nan = given.dtype.kind == "f" and np.isnan(given).any()
+        if np.ndim(classes) != 1 or nan:
+            raise ValueError("classes: expected a list of labels, "
+                             f"got {classes!r}")
+        unknown = found[~np.isin(found, given)]
+        if unknown.size:
+            raise ValueError("y: expected labels among "
+                             f"{given.tolist()}, got {unknown.tolist()}")
+        classes = given
+        codes = np.searchsorted(classes, y)
+        found = classes
+    if len(found) < 2:
+        raise ValueError("y: expected at least two classes, got one class: "
+                         f"{found.tolist()}")
+    return found, codes
+
+
+def check_classes(n_classes, n_rows):
+    """ValueError for labels that are measurements: more than 50, and more than one for every two rows."""
+    if n_classes > max(50, n_rows / 2):
+        raise ValueError(f"y: {n_classes} different values in {n_rows} rows look like "
+                         "measurements, not classes; if they are classes, name them in "
+                         "classes=")
+
+
+def check_columns(X):
+    """ValueError for text and dates, naming the columns of a DataFrame."""
+    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
+        plain_array(X, "X")
+        return
+    names = [str(name) for name in X.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"X: expected distinct column names, got twice: {twice}")
+    bad = []
+    for name, kind in zip(X.columns, X.dtypes):
+        try:
+            if getattr(kind, "kind", "O") not in "biufc":
+                plain_array(X[name], "X").astype(float)
+        except (TypeError, ValueError, OverflowError):
+            bad.append(str(name))
+    if bad:
+        raise ValueError(f"X: expected numeric columns, got {', '.join(bad)}")
+
+
+# ---- options
+
+class Count(NamedTuple):
+    """A whole number >= least; None too, if it has a meaning."""
+    least: int = 1
+    none: str = ""
+
+    def __str__(self):
+        return f"a whole number >= {self.least}" + (f", or None: {self.none}" if self.none else "")
+
+    def check(self, value, name):
+        if not (self.none and value is None):
+            check_count(value, name, self.least)
+
+    def parse(self, text):
+        if not text.isdecimal() or int(text) < self.least:
+            raise ValueError(f"expected a whole number >= {self.least}, got {text!r}")
+        return int(text)
+
+
+class Between(NamedTuple):
+    """A number between two others."""
+    low: float
+    high: float
+
+    def __str__(self):
+        return f"a number between {self.low} and {self.high}"
+
+    def check(self, value, name):
+        number = isinstance(value, (int, float, np.number))
+        if not number or isinstance(value, bool) or not self.low < value < self.high:
+            raise ValueError(f"{name}: expected a number between {self.low} and "
+                             f"{self.high}, got {value!r}")
+
+    def parse(self, text):
+        try:
+            value = float(text)
+        except ValueError:
+            value = np.nan
+        if not self.low < value < self.high:
+            raise ValueError(f"expected a number between {self.low} and {self.high}, got {text!r}")
+        return value
+
+
+class Choice(NamedTuple):
+    """One of some words."""
+    allowed: Collection
+
+    def __str__(self):
+        return ", ".join(self.allowed)
+
+    def check(self, value, name):
+        if value not in list(self.allowed):
+            raise ValueError(f"{name}: expected one of {', '.join(self.allowed)}, "
+                             f"got {value!r}")
+
+    def parse(self, text):
+        if text not in self.allowed:
+            raise ValueError(f"expected one of {', '.join(self.allowed)}, got {text!r}")
+        return text
+
+
+class Flag(NamedTuple):
+    """True or False."""
+
+    def __str__(self):
+        return "True or False"
+
+    def check(self, value, name):
+        if not isinstance(value, (bool, np.bool_)):
+            raise ValueError(f"{name}: expected True or False, got {value!r}")
+
+
+# option of CMNClassifier: (what it may be, what it means); the others have checks of their own
+CONSTRAINTS = {
+    "n_experts": (Count(), "number of experts, K"),
+    "latent_dim": (Count(none="number of classes - 1, at most 10"), "latent dimensions, h"),
+    "n_init": (Count(), "starts"),
+    "max_sweeps": (Count(), "limit of sweeps"),
+    "inner": (Count(), "rounds of (x, omega1) per sweep"),
+    "method": (Choice(LEARNERS), "how the network is learned"),
+    "omega1": (Choice(("per-component", "shared")), "tilts of the outputs: one per expert, or shared by all"),
+    "select": (Choice(("average", "elbo", "holdout")), "what becomes of several starts"),
+    "init": (Choice(("class-code", "random", "prior")), "where the ascent starts"),
+    "accelerate": (Flag(), "move the latent axes after each sweep"),
+    "tol": (Between(0, np.inf), "stop at a gain below this, in nats per row and sweep"),
+    "holdout": (Between(0, 1), 'share of the rows that select="holdout" scores the starts on')}
+
+
+def check_options(options):
+    """ValueError naming the first of the options {name: value} that the table does not allow."""
+    for name, (rule, _) in CONSTRAINTS.items():
+        rule.check(options[name], name)

@@ -1,0 +1,96 @@
+"""What a method of learning must offer, and where the methods are: a name, and the module that brings it when it is asked for."""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from importlib import import_module
+from typing import NamedTuple
+
+
+class Learner(NamedTuple):
+    """One way of learning the network.
+
+    begin      (Z, y, n_classes, settings, rng) -> Work; settings has the names of
+               the estimator's options.  Its finish gives a result with .elbo or .trace
+               (objective per step), .n_sweeps, .converged; where it has .parameters
+               (Parameters of q), gate, experts_ and uncertainty work too
+    predict_log_proba   (result, Z) -> (n, L) nats
+    pack, unpack        result -> dict of arrays; (dict, settings) -> result
+    options             names and defaults of the method's own options
+    steps               settings -> how many steps a full run has
+    objective, step     what the trace holds, and what one step is called
+    advice              what to do when a run has not converged
+    """
+    begin: Callable
+    predict_log_proba: Callable
+    pack: Callable
+    unpack: Callable
+    options: dict
+    steps: Callable
+    objective: str
+    step: str
+    advice: str
+
+
+# name -> "module:object", or the learner itself
+LEARNERS = {"cavi": "cmn_literate.engineering.runs:CAVI",
+            "mle": "cmn_literate.roads.one_table:MLE",
+            "map": "cmn_literate.roads.one_table:MAP",
+            "bbvi": "cmn_literate.roads.one_table:BBVI",
+            "nuts": "cmn_literate.roads.one_table:NUTS",
+            "gibbs": "cmn_literate.roads.one_table:GIBBS"}
+
+
+def find_learner(name):
+    """The learner of that name.  ValueError for any other name."""
+    if name not in list(LEARNERS):
+        raise ValueError(f"method: expected one of {', '.join(LEARNERS)}, "
+                         f"got {name!r}")
+    place = LEARNERS[name]
+    if not isinstance(place, str):
+        return place
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def learner_options(est):
+    """The learner's own options, its defaults changed by est.method_options.
+
+    ValueError for options that the method does not have.
+    """
+    defaults, given = find_learner(est.method).options, est.method_options or {}
+    known = isinstance(given, dict) and set(given) <= set(defaults)
+    if not known:
+        expected = ", ".join(defaults) or "none"
+        raise ValueError(f"method_options: expected a dict of options of "
+                         f"{est.method!r} ({expected}), got {given!r}")
+    if given.get("checkpoint") is not None and est.n_init > 1:
+        raise ValueError("checkpoint: expected n_init=1, since a file holds one run; "
+                         f"got n_init={est.n_init}")
+    return {**defaults, **given}
+
+
+def not_converged(name, learner, n_steps, value):
+    """What to say of a run that did not get there.   -> text"""
+    return (f"{name} has not converged after {n_steps} {learner.step}s "
+            f"({learner.objective} {value:.4f}): {learner.advice}")
+
+
+@contextmanager
+def progress_bar(verbose, total, label, learner):
+    """A callback for drive that moves a bar, or None.
+
+    verbose 0: none; 1: on a terminal; 2: always.  ImportError without tqdm."""
+    if not verbose:
+        yield None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise ImportError("verbose needs tqdm: pip install 'cmn_literate[fit]', "
+                          "or set verbose=0") from error
+    with tqdm(total=total, desc=label, unit=learner.step, leave=False,
+              disable=None if verbose == 1 else False) as bar:
+        def update(done, value):
+            bar.set_postfix_str(f"{learner.objective} {value:.2f}", refresh=False)
+            bar.update(done - bar.n)
+        yield update

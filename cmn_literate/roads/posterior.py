@@ -1,0 +1,133 @@
+# Tangled from book/roads/posterior.ipynb by tools/tangle.py; edit the notebook, not this file.
+"""The posterior of a network, drawn
+
+A sampler that needs nothing but a log density and its gradient draws the parameters of a
+conditional mixture network from their exact posterior, with the latent vectors integrated out or
+carried along. The two ways agree, with each other and with a judge that uses neither gradients nor
+chains.
+"""
+
+__all__ = ["posterior_target", "CAVI_SWEEPS", "starting_points", "divergence_report",
+           "sample_posterior"]
+
+
+# book/roads/posterior.ipynb, cell posterior-02
+import warnings
+from functools import partial
+
+import numpy as np
+
+from cmn_literate.checks import check_choice, check_count, check_kind
+from cmn_literate.engineering.chains import spawn
+from cmn_literate.checks import check_problem
+from cmn_literate.engineering.fit import fit
+from cmn_literate.roads.diagnostics import PosteriorDraws
+from cmn_literate.engineering.coordinates import (
+    Shapes, from_white, pack, to_white, unpack)
+from cmn_literate.engineering.gradients import (
+    explicit_value_and_grad, marginal_value_and_grad)
+from cmn_literate.engineering.nodes import latent_nodes
+from cmn_literate.roads.nuts import nuts
+from cmn_literate.checks import check_checkpoint, check_rng
+from cmn_literate.network.predict import sample_parameters
+from cmn_literate.network.simulate import Priors, Theta, sample_theta
+
+
+# book/roads/posterior.ipynb, cell posterior-05
+def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None):
+    """The function that NUTS moves on, and how many numbers eps it wants
+    beyond u.  [eq-lik-posterior, eq-lik-explicit, eq-nuts-drop]
+
+    target  "marginal": quadrature, for min(h, L-1) <= 2;  "explicit": one latent
+            vector per row;  "auto": marginal where the integral is 1-D
+    n_nodes per dimension of the quadrature (default of latent_nodes)
+    -> (value_and_grad of q = [u, eps], N h or 0)
+    """
+    check_choice(target, "target", ("auto", "marginal", "explicit"))
+    if target == "marginal" and shapes.rank > 2:
+        raise ValueError("target: expected 'explicit' (or 'auto'), because the "
+                         f"latent integral has {shapes.rank} dimensions, got "
+                         "'marginal'")
+    problem = dict(X=X, y=y, shapes=shapes, priors=priors)
+    if target == "marginal" or target == "auto" and shapes.rank == 1:
+        nodes = latent_nodes(shapes, n_nodes)
+        return partial(marginal_value_and_grad, nodes=nodes, **problem), 0
+    return partial(explicit_value_and_grad, **problem), len(X) * shapes.latent_dim
+
+
+# book/roads/posterior.ipynb, cell posterior-07
+CAVI_SWEEPS = 100
+
+
+def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
+    """White coordinates to start from, one row per chain.  [eq-lik-white]
+
+    init "cavi": a draw from q of a short variational fit, a new fit for every
+    chain;  "prior": a draw from the prior;  rng int or Generator -> (n_chains, P)
+    """
+    check_choice(init, "init", ("cavi", "prior"))
+    K, h, L, d = shapes
+    starts = []
+    for chain_rng in spawn(check_rng(rng), check_count(n_chains, "n_chains")):
+        if init == "prior":
+            theta = sample_theta(priors, K, h, L, d, chain_rng)
+        else:
+            q = fit(X, y, K, h, L, priors, rng=chain_rng, max_sweeps=CAVI_SWEEPS)
+            draws = sample_parameters(q.parameters, chain_rng, 1)
+            theta = Theta(*(part[0] for part in draws))
+        starts.append(to_white(pack(theta), shapes, priors))
+    return np.array(starts)
+
+
+# book/roads/posterior.ipynb, cell posterior-12
+def divergence_report(stats, target_accept):
+    """What the statistics of a run have to say about divergences.  [eq-nuts-report]
+
+    stats of NUTSDraws or PosteriorDraws -> text, empty if no draw diverged
+    """
+    divergent = np.asarray(stats["divergent"])
+    if not divergent.any():
+        return ""
+    return (f"{divergent.sum()} of {divergent.size} draws come from trajectories "
+            "that diverged, so some part of the posterior may be missing: raise "
+            f"target_accept (it was {target_accept})")
+
+
+# book/roads/posterior.ipynb, cell posterior-14
+def sample_posterior(
+        X, y, n_experts, latent_dim=None, n_classes=None,
+        priors=Priors(),  # noqa: B008  Priors are frozen
+        n_chains=16, n_warmup=800, n_draws=64, target="auto", init="cavi", rng=0,
+        n_jobs=1, max_depth=10, target_accept=0.8, n_nodes=None, callback=None,
+        checkpoint=None, checkpoint_every=30.0):
+    """Draws of the parameters from their posterior by NUTS.
+    [eq-lik-posterior, eq-nuts-stretch, eq-nuts-drop]
+
+    X (N,d), standardised; y (N,) in 0..L-1; n_experts, latent_dim (L-1),
+    n_classes (largest label + 1), priors
+    n_chains, n_warmup, n_draws   16 x (800 + 64) is the paper's setting
+    target, n_nodes   see posterior_target;   init  see starting_points
+    rng               int or Generator
+    n_jobs, max_depth, target_accept, callback, checkpoint, checkpoint_every
+                      see nuts: callback(done, log density) counts to
+                      n_chains * (n_warmup + n_draws)
+    -> PosteriorDraws; log_joint is the log density of the target, in stats are
+    energy, accept, depth, n_leapfrog, divergent, step. A RuntimeWarning counts the
+    divergent ones (divergence_report).
+    """
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
+    check_kind(priors, "priors", Priors)
+    shapes = Shapes(*sizes, X.shape[1])
+    density, n_eps = posterior_target(X, y, shapes, priors, target, n_nodes)
+    n_chains, rng = check_count(n_chains, "n_chains"), check_rng(rng)
+    check_checkpoint(checkpoint)
+    u = starting_points(X, y, shapes, priors, n_chains, init, rng)
+    q0 = np.concatenate([u, rng.normal(size=(n_chains, n_eps))], 1)
+    run = nuts(
+        density, q0, n_warmup, n_draws, rng, target_accept, max_depth, n_jobs,
+        None, None, callback, checkpoint, checkpoint_every)
+    if report := divergence_report(run.stats, target_accept):
+        warnings.warn(report, RuntimeWarning, stacklevel=2)
+    phi = from_white(run.draws[..., : shapes.n_params], shapes, priors)
+    stats = dict(run.stats)
+    return PosteriorDraws(unpack(phi, shapes), stats.pop("log_density"), stats)
