@@ -8,7 +8,8 @@ variance back.
 
 __all__ = ["coin_cost", "Free", "free_shapes", "pack_free", "unpack_free", "free_of", "state_of",
            "Noise", "draw_noise", "particles", "log_terms", "score_products", "control_variate",
-           "bound_at_draws", "bound_and_grad", "BBVIFit", "fit_bbvi", "augmentation_gap"]
+           "bound_at_draws", "bound_and_grad", "BBVIFit", "bbvi_work", "fit_bbvi", "Factors",
+           "LEARNER", "augmentation_gap"]
 
 
 # book/roads/bbvi.ipynb, cell bbvi-02
@@ -22,21 +23,25 @@ from autograd.scipy.special import logsumexp
 from scipy.special import digamma, gammaln
 
 from cmn_literate.checks import (
-    check_choice, check_count, check_kind, check_number, check_problem, check_rng,
-    check_start_state, check_state)
+    check_checkpoint, check_choice, check_count, check_kind, check_number,
+    check_problem, check_rng, check_start_state, check_state)
 from cmn_literate.engineering.elbo_gradients import (
     best_tilts, bound_slopes, pack_factor, soft_counts, unpack_factor)
 from cmn_literate.engineering.gamma_draws import gamma_draw, gamma_slope
 from cmn_literate.engineering.packed import lower_triangle
+from cmn_literate.engineering.quadrature import predict_log_proba
+from cmn_literate.engineering.runs import drive
 from cmn_literate.engineering.starts import complete_start
 from cmn_literate.engineering.sums import make_rows
 from cmn_literate.ideas.stick_breaking import stick_counts
+from cmn_literate.learners import Learner, learner_options
 from cmn_literate.network.elbo import global_kl
 from cmn_literate.network.gate import gate_tilt
 from cmn_literate.network.latents import (
     Parameters, State, output_logits, parameters_of, responsibilities)
 from cmn_literate.network.simulate import Priors, Theta
-from cmn_literate.roads.optimizers import maximize
+from cmn_literate.roads.optimizers import climb_work
+from cmn_literate.storage import generator_state
 
 
 # book/roads/bbvi.ipynb, cell bbvi-05
@@ -376,6 +381,47 @@ def _settled(trace, allowed):
 
 
 # book/roads/bbvi.ipynb, cell bbvi-42
+def bbvi_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
+              priors=Priors(),  # noqa: B008  Priors are frozen
+              objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
+              init="class-code", start=None, tol=1e-3, every=1000, gradient="fast"):
+    """fit_bbvi as a Work, which finishes as a BBVIFit; its arguments.
+    [eq-bb-path, eq-bb-stop, eq-opt-belief]"""
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
+    shapes, N = (*sizes, X.shape[1]), len(X)
+    check_kind(priors, "priors", Priors)
+    check_choice(objective, "objective", ("elbo", "augmented"), '"')
+    check_choice(init, "init", ("class-code", "random", "prior"), '"')
+    check_count(n_particles, "n_particles")
+    check_number(tol, "tol", "a number (nats per row)", lambda v: v == v)
+    check_choice(gradient, "gradient", ("fast", "autograd"))
+    rng = check_rng(rng)
+    origin, rows = generator_state(rng), make_rows(X, y, shapes[2])
+    if start is None:
+        start = complete_start(X, y, *shapes[:3], priors, rng, init)
+    start = check_start_state(start, State, free_of, free_shapes(shapes, N))
+
+    def estimate(vector, rng):
+        free = unpack_free(vector, shapes, N)
+        noise = draw_noise(free, n_particles, rng)
+        value, slopes = bound_and_grad(
+            free, noise, rows, priors, objective, gradient)
+        return value, pack_free(slopes)
+
+    work = climb_work(
+        estimate, pack_free(start), n_steps, rng, every, lr=lr, origin=origin,
+        problem=("bbvi", X, y, shapes, priors, objective, n_particles, gradient))
+
+    def finish(run):
+        end = work.finish(run)
+        state = state_of(unpack_free(end.x, shapes, N), X)
+        converged = end.reason == "steps" and _settled(end.trace, tol * N)
+        return BBVIFit(parameters_of(state), state, end.trace, end.n_steps, converged,
+                       end.reason, objective, shapes[2], priors)
+
+    return work._replace(finish=finish)
+
+
 def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
              priors=Priors(),  # noqa: B008  Priors are frozen
              objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
@@ -395,38 +441,66 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
     -> BBVIFit.  Ctrl-C ends it after the last whole step, with a RuntimeWarning.
     ValueError names a bad argument.
     """
-    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
-    shapes = (*sizes, X.shape[1])
-    check_kind(priors, "priors", Priors)
-    check_choice(objective, "objective", ("elbo", "augmented"), '"')
-    check_choice(init, "init", ("class-code", "random", "prior"), '"')
-    check_count(n_particles, "n_particles")
-    check_number(tol, "tol", "a number (nats per row)", lambda v: v == v)
-    check_choice(gradient, "gradient", ("fast", "autograd"))
-    rng, N, rows = check_rng(rng), len(X), make_rows(X, y, shapes[2])
-    if start is None:
-        start = complete_start(X, y, *shapes[:3], priors, rng, init)
-    start = check_start_state(start, State, free_of, free_shapes(shapes, N))
-
-    def estimate(vector, rng):
-        free = unpack_free(vector, shapes, N)
-        noise = draw_noise(free, n_particles, rng)
-        value, slopes = bound_and_grad(
-            free, noise, rows, priors, objective, gradient)
-        return value, pack_free(slopes)
-
-    run = maximize(
-        estimate, pack_free(start), n_steps, lr, rng=rng, callback=callback,
-        checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-        problem=("bbvi", X, y, shapes, priors, objective, n_particles,
-                 gradient))
-    state = state_of(unpack_free(run.x, shapes, N), X)
-    converged = run.reason == "steps" and _settled(run.trace, tol * N)
-    return BBVIFit(parameters_of(state), state, run.trace, run.n_steps, converged,
-                   run.reason, objective, shapes[2], priors)
+    check_checkpoint(checkpoint)
+    work = bbvi_work(X, y, n_experts, latent_dim, n_classes, priors, objective,
+                     n_particles, n_steps, lr, rng, init, start, tol,
+                     checkpoint_every, gradient)
+    return work.finish(drive(work, callback, checkpoint))
 
 
 # book/roads/bbvi.ipynb, cell bbvi-44
+class Factors(NamedTuple):
+    """Factors of q, as the estimator keeps them.  [eq-bb-bound]
+
+    parameters Parameters; elbo (n_steps,) bound per step; converged
+    """
+    parameters: Parameters
+    elbo: np.ndarray
+    converged: bool
+
+    @property
+    def n_sweeps(self):
+        """Steps taken."""
+        return len(self.elbo)
+
+
+def _begin(Z, y, n_classes, settings, rng):
+    s, options = settings, learner_options(settings)
+    del options["checkpoint"]
+    work = bbvi_work(Z, y, s.n_experts, s.latent_dim, n_classes, priors=s.priors,
+                     rng=rng, **options)
+
+    def finish(run):
+        end = work.finish(run)
+        return Factors(end.parameters, end.elbo, end.converged)
+
+    return work._replace(finish=finish)
+
+
+# book/roads/bbvi.ipynb, cell bbvi-45
+def _predict(factors, Z):
+    return predict_log_proba(factors.parameters, Z)
+
+
+def _pack(factors):
+    return {**factors.parameters._asdict(), "elbo": factors.elbo,
+            "converged": np.array(bool(factors.converged))}
+
+
+def _unpack(arrays, settings):
+    return Factors(Parameters(*(arrays[name] for name in Parameters._fields)),
+                   arrays["elbo"], bool(arrays["converged"]))
+
+
+LEARNER = Learner(
+    _begin, _predict, _pack, _unpack,
+    options={"objective": "elbo", "n_particles": 8, "n_steps": 20_000, "lr": 5e-3,
+             "checkpoint": None},
+    steps=lambda settings: learner_options(settings)["n_steps"],
+    objective="ELBO", step="step", advice="raise n_steps in method_options")
+
+
+# book/roads/bbvi.ipynb, cell bbvi-47
 def augmentation_gap(state, X, y, n_draws=400, rng=0):
     """How far the un-augmented bound lies above the augmented one with its best
     tilts, at this q.  [eq-bb-gap]
