@@ -17,7 +17,9 @@ import tracemalloc
 
 import numpy as np
 
-from cmn_literate.network.cavi import block_sweep, fit, init_parameters, make_blocks
+from cmn_literate.engineering.sums import block_sweep, make_blocks
+from cmn_literate.engineering.fit import fit
+from cmn_literate.engineering.starts import init_parameters
 from cmn_literate.network.simulate import Priors
 
 SIZES = [(400, 2, 10, 5), (1600, 2, 10, 5), (25600, 2, 10, 5), (1600, 20, 10, 5), (1600, 100, 10, 5), (1600, 2, 80, 5),
@@ -60,10 +62,10 @@ def sweep_work(N, d, K, L):
     """A function that does one sweep of a running fit."""
     X, y = problem(N, d, K, L)
     priors, rng = Priors(), np.random.default_rng(0)
-    blocks, state = make_blocks(X, y, K, L - 1, L), [init_parameters(X, y, K, L - 1, L, priors, rng)]
+    state = [make_blocks(X, y, K, L - 1, L), init_parameters(X, y, K, L - 1, L, priors, rng)]
 
     def work():
-        state[0], _ = block_sweep(blocks, state[0], priors)
+        state[:] = block_sweep(*state, priors)[:2]
 
     return work
 

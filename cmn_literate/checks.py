@@ -467,3 +467,57 @@ def check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass,
     if n_jobs > 1:
         check_sendable(value_and_grad)
     return q0, inv_mass
+
+
+def check_problem(X, y, n_experts, latent_dim, n_classes):
+    """Arguments that describe the model, checked.   -> X, y, (K, h, L)"""
+    X = check_X(X)
+    if len(X) < 1:
+        raise ValueError("X: expected at least one row, got none")
+    if n_classes is None:
+        L = int(check_y(y, len(X)).max()) + 1
+    else:
+        L = check_count(n_classes, "n_classes", 2)
+    y = check_y(y, len(X), L)
+    if L < 2:
+        raise ValueError("y: expected at least two classes, got one "
+                         "(give n_classes to fit a model with unseen classes)")
+    h = L - 1 if latent_dim is None else check_count(latent_dim, "latent_dim")
+    return X, y, (check_count(n_experts, "n_experts"), h, L)
+
+
+def check_start_options(priors, rng, init, omega1, Priors):
+    """Arguments of a fit that say where it starts."""
+    if not isinstance(priors, Priors):
+        raise ValueError(f"priors: expected Priors, got {priors!r}")
+    whole = isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0
+    if not whole and not isinstance(rng, np.random.Generator):
+        raise ValueError(f"rng: expected a seed >= 0 or a Generator, got {rng!r}")
+    choices = {"init": (init, ("class-code", "random", "prior")),
+               "omega1": (omega1, ("per-component", "shared"))}
+    for name, (value, known) in choices.items():
+        if value not in known:
+            raise ValueError(f"{name}: expected one of {known}, got {value!r}")
+
+
+def check_sweep_options(max_sweeps, tol, inner, accelerate, callback):
+    """Arguments of a fit that say how it sweeps and when it stops."""
+    if not isinstance(tol, Real) or isinstance(tol, bool) or np.isnan(tol):
+        raise ValueError(f"tol: expected a number (nats per row), got {tol!r}")
+    if not isinstance(accelerate, (bool, np.bool_)):
+        raise ValueError(f"accelerate: expected True or False, got {accelerate!r}")
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback: expected a function, got {callback!r}")
+    check_count(inner, "inner")
+    check_count(max_sweeps, "max_sweeps")
+
+
+def check_resume(start, Resume, sizes, shared, priors):
+    """start must be a Resume of the same model, sizes (K, h, L)."""
+    if not isinstance(start, Resume):
+        raise ValueError(f"start: expected a Resume, got {type(start).__name__}")
+    had = start.parameters.M.shape[:2] + (start.n_classes,)
+    if (*had, start.shared, start.priors) != (*sizes, shared, priors):
+        raise ValueError("start: expected a fit of the same model, got one with "
+                         f"n_experts, latent_dim, n_classes = {had}, "
+                         f"shared = {start.shared}, {start.priors}")

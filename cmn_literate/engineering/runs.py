@@ -28,8 +28,9 @@ import numpy as np
 
 from cmn_literate.checks import check_count
 from cmn_literate.learners import Learner
-from cmn_literate.network.cavi import (
-    Fit, block_sweep, expand, init_parameters, make_blocks)
+from cmn_literate.engineering.fit import Fit, expand
+from cmn_literate.engineering.sums import block_sweep, make_blocks
+from cmn_literate.engineering.starts import init_parameters
 from cmn_literate.network.elbo import global_kl
 from cmn_literate.network.latents import Parameters
 from cmn_literate.engineering.quadrature import predict_log_proba

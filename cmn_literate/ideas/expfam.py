@@ -5,8 +5,7 @@ Four distributions and their expectations are all that coordinate ascent will ev
 """
 
 __all__ = ["second_moment", "pad", "padded_second_moment", "log_det", "gaussian_entropy",
-           "gaussian_kl", "gamma_mean_log", "gamma_kl", "mng_kl", "spd_inverse",
-           "spd_inverse_stacked"]
+           "gaussian_kl", "gamma_mean_log", "gamma_kl", "mng_kl", "spd_inverse"]
 
 
 # book/ideas/expfam.ipynb, cell expfam-05
@@ -144,83 +143,3 @@ def spd_inverse(P):
                          "got one that is not") from None
     W = _triangle_inverse(C)
     return np.swapaxes(W, -1, -2) @ W, log_det_P
-
-
-# book/ideas/expfam.ipynb, cell expfam-42
-def _check_definite(is_so):
-    if not is_so:
-        raise ValueError("P: expected symmetric positive definite matrices, got "
-                         "one that is not")
-
-
-def _inverse_two(P):
-    """spd_inverse_stacked for m = 2; None if a determinant is out of range or not
-    positive.  [eq-inverse-two]"""
-    with np.errstate(over="ignore", invalid="ignore"):
-        det = P[0, 0] * P[1, 1]
-        det -= P[1, 0] * P[1, 0]
-    in_range = det.min(initial=1.0) > 1e-300 and det.max(initial=1.0) < 1e300
-    if not (in_range and P[0, 0].min(initial=1.0) > 0):
-        return None
-    inverse, r = np.empty_like(P), 1 / det
-    np.multiply(P[1, 1], r, out=inverse[0, 0, ...])
-    np.multiply(P[0, 0], r, out=inverse[1, 1, ...])
-    np.multiply(P[1, 0], -r, out=inverse[1, 0, ...])
-    inverse[0, 1] = inverse[1, 0]
-    return inverse, np.log(det)
-
-
-# book/ideas/expfam.ipynb, cell expfam-43
-def _ldl_in_place(A):
-    """P = L diag(d) L^T of matrices side by side, in the memory of P.  [eq-ldl]
-
-    A (m, m, ...) holds P in its lower triangle; afterwards d on the diagonal,
-    u below it (transposed) and minus L^T above it   -> -1/d (m, ...)
-    """
-    minus_r = np.empty_like(A[0])
-    for j in range(A.shape[0]):
-        if j:
-            A[j:, j] += np.einsum("ki...,k...->i...", A[:j, j:], A[j, :j])
-        np.divide(-1, A[j, j], out=minus_r[j, ...])
-        np.multiply(A[j + 1:, j], minus_r[j], out=A[j, j + 1:])
-    return minus_r
-
-
-def _log_pivots(minus_r):
-    """Sum of log d over axis 0, from -1/d; one log if products stay in range."""
-    product = np.multiply.reduce(minus_r, axis=0, initial=(-1.0)**len(minus_r))
-    logs = np.log(product)
-    if not (np.vdot(logs, logs) < 600**2 or abs(logs).max() < 600):
-        logs = np.log(-minus_r).sum(axis=0)
-        _check_definite(np.isfinite(logs).all())        # no pivot is 0
-    return -logs
-
-
-# book/ideas/expfam.ipynb, cell expfam-44
-def spd_inverse_stacked(P, overwrite=False):
-    """Inverse and log determinant of many small positive definite matrices.
-    [eq-inverse-row]
-
-    P (m, m, ...) symmetric, side by side in the trailing axes, lower triangle read
-    -> inverse (m, m, ...), log |P| (...), float64.  Loops over m only.
-    overwrite=True may work in the memory of P, a float64 array.
-    ValueError if one of the matrices is not positive definite or not finite.
-    """
-    A = P if overwrite else np.array(P, dtype=float)
-    if A.shape[0] == 1:
-        _check_definite(A.min(initial=1.0) > 0 and A.max(initial=1.0) < np.inf)
-        return 1 / A, np.log(A[0, 0])
-    if A.shape[0] == 2 and (two := _inverse_two(A)):
-        return two
-    with np.errstate(all="ignore"):                     # reported two lines on
-        minus_r = _ldl_in_place(A)
-        _check_definite(minus_r.max(initial=-1.0) < 0)
-        log_det_P = _log_pivots(minus_r)
-    np.negative(minus_r[-1], out=A[-1, -1, ...])
-    for i in range(A.shape[0] - 2, -1, -1):  # the block below is Z already
-        row, column = A[i, i + 1:], A[i + 1:, i]         # row: minus L^T
-        np.einsum("jk...,k...->j...", A[i + 1:, i + 1:], row, out=column)
-        corner = np.einsum("k...,k...->...", row, column)
-        np.subtract(corner, minus_r[i], out=A[i, i, ...])
-        A[i, i + 1:] = column
-    return A, log_det_P

@@ -6,14 +6,12 @@ replace each count by a soft count and you hold the update of the experts.
 """
 
 __all__ = ["experts_from_sums", "experts_from_inverse", "two_pass_update",
-           "regression_log_evidence", "mng_log_evidence", "lower_triangle", "outer_features",
-           "unpack_symmetric", "pack_quadratic", "weighted_gram", "expert_update", "row_quadratic",
-           "expert_log_density"]
+           "regression_log_evidence", "mng_log_evidence", "weighted_gram", "expert_update",
+           "row_quadratic", "expert_log_density"]
 
 
 # book/network/experts.ipynb, cell experts-02
 import math
-from functools import lru_cache
 
 import autograd.numpy as anp
 import numpy as np
@@ -111,69 +109,16 @@ def mng_log_evidence(X, x1, v0, a0, b0, M0=0.0):
 
 
 # book/network/experts.ipynb, cell experts-32
-@lru_cache(maxsize=64)
-def lower_triangle(m):
-    """How a symmetric (m,m) matrix is packed: i >= j by rows.  [eq-outer-features]
+def weighted_gram(X, weights):
+    """sum_n w_nk x~_n x~_n^T of every k.  [eq-expert-sums]
 
-    -> row i and column j of each of the m(m+1)/2 entries;
-       its weight in a quadratic form: 1 if i = j, else 2  [eq-pack-quadratic];
-       place (m, m): where entry (i, j) of the matrix is packed;
-       entry: m i + j, where the flattened matrix has it
+    X (N,d) unpadded, weights (N,K) -> (K,D,D), D = d+1
     """
-    i, j = np.tril_indices(m)
-    place = np.zeros((m, m), int)
-    place[i, j] = place[j, i] = np.arange(i.size)
-    parts = i, j, np.where(i == j, 1.0, 2.0), place, m * i + j
-    for array in parts:                      # one copy serves every call
-        array.flags.writeable = False
-    return parts
+    Xt, D = pad(X), X.shape[1] + 1
+    return np.array([(w * Xt.T) @ Xt for w in weights.T]).reshape(-1, D, D)
 
 
 # book/network/experts.ipynb, cell experts-33
-def outer_features(XtT):
-    """Distinct entries of x~ x~^T for many rows, rows last.  [eq-outer-features]
-
-    XtT (D,B) -> (D(D+1)/2, B) in lower_triangle order
-    """
-    D, B = XtT.shape
-    F, start = np.empty((D * (D + 1) // 2, B)), 0
-    for i in range(D):
-        np.multiply(XtT[i], XtT[:i + 1], out=F[start:start + i + 1])
-        start += i + 1
-    return F
-
-
-# book/network/experts.ipynb, cell experts-34
-def unpack_symmetric(packed, m):
-    """Packed (..., m(m+1)/2) -> symmetric (..., m, m).  [eq-outer-features]"""
-    return packed.take(lower_triangle(m)[3], -1)
-
-
-def pack_quadratic(S):
-    """Weights s with s . outer_features(x) = x^T S x.  [eq-pack-quadratic]
-
-    S (..., m, m) symmetric -> (..., m(m+1)/2)
-    """
-    m = S.shape[-1]
-    _, _, weight, _, entry = lower_triangle(m)
-    return S.reshape(S.shape[:-2] + (m * m,)).take(entry, -1) * weight
-
-
-# book/network/experts.ipynb, cell experts-35
-def weighted_gram(X, weights, block_rows=512):
-    """sum_n w_nk x~_n x~_n^T, one matrix product for all k.  [eq-outer-features]
-
-    X (N,d) unpadded, weights (N,K) -> (K,D,D).  Memory: block_rows x D(D+1)/2
-    """
-    D = X.shape[1] + 1
-    packed = np.zeros((weights.shape[1], D * (D + 1) // 2))
-    for s in range(0, len(X), block_rows):
-        F = outer_features(np.ascontiguousarray(pad(X[s:s + block_rows]).T))
-        packed += weights[s:s + block_rows].T @ F.T
-    return unpack_symmetric(packed, D)
-
-
-# book/network/experts.ipynb, cell experts-38
 def expert_update(X, gamma, mu, Sigma, priors):
     """q(A_k, tau_k) given q(x1, z).  [eq-expert-update]
 
@@ -184,9 +129,9 @@ def expert_update(X, gamma, mu, Sigma, priors):
     return two_pass_update(pad(X), gram, gamma, mu, spread, priors)[0]
 
 
-# book/network/experts.ipynb, cell experts-43
+# book/network/experts.ipynb, cell experts-39
 def row_quadratic(X, S):
-    """x~_n^T S_k x~_n of all rows and matrices, differentiable. [eq-pack-quadratic]
+    """x~_n^T S_k x~_n of all rows and matrices.  [eq-expert-density]
 
     X (N,d) unpadded, S (K,D,D) -> (N,K)
     """
@@ -194,7 +139,7 @@ def row_quadratic(X, S):
     return anp.sum(anp.tensordot(Xt, S, axes=(1, 1)) * Xt[:, None, :], -1)
 
 
-# book/network/experts.ipynb, cell experts-44
+# book/network/experts.ipynb, cell experts-40
 def expert_log_density(X, mu, Sigma, M, V, a, b):
     """E[ln N(x1; A_k x~, diag(1/tau_k))] over x1, A and tau.  [eq-expert-density]
 

@@ -20,13 +20,16 @@ import autograd.numpy as anp
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
-from cmn_literate.network.cavi import _check_problem, init_state
+from cmn_literate.checks import check_problem
+from cmn_literate.engineering.starts import complete_start
 from cmn_literate.checks import check_state
-from cmn_literate.network.experts import lower_triangle, outer_features, pack_quadratic
+from cmn_literate.engineering.packed import (
+    lower_triangle, outer_features, pack_quadratic)
 from cmn_literate.ideas.expfam import gamma_kl, second_moment
 from cmn_literate.network.gate import gate_tilt
 from cmn_literate.network.latents import (
-    Parameters, State, make_rows, output_logits, parameters_of, responsibilities)
+    Parameters, State, output_logits, parameters_of, responsibilities)
+from cmn_literate.engineering.sums import make_rows
 from cmn_literate.checks import check_rng, is_number
 from cmn_literate.roads.optimizers import maximize
 from cmn_literate.ideas.polya_gamma import tilt_moments
@@ -671,11 +674,11 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
     -> BBVIFit.  Ctrl-C ends it after the last whole step, with a RuntimeWarning.
     ValueError names a bad argument.
     """
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
     shapes = (*sizes, X.shape[1])
     rng, N = _check_run(priors, objective, n_particles, rng, init, tol), len(X)
     if start is None:
-        start = init_state(X, y, *shapes[:3], priors, rng, init)
+        start = complete_start(X, y, *shapes[:3], priors, rng, init)
     start, rows = _start_vector(start, shapes, N), make_rows(X, y, shapes[2])
 
     def estimate(vector, rng):

@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.network.cavi import (
-    _check_problem, block_sweep, init_parameters, make_blocks)
+from cmn_literate.checks import check_problem
+from cmn_literate.engineering.sums import block_sweep, make_blocks
+from cmn_literate.engineering.starts import init_parameters
 from cmn_literate.storage import read_arrays, write_arrays
 from cmn_literate.roads.diagnostics import PosteriorDraws
 from cmn_literate.network.experts import experts_from_sums, weighted_gram
-from cmn_literate.ideas.expfam import spd_inverse_stacked
+from cmn_literate.engineering.packed import spd_inverse_stacked
 from cmn_literate.network.latents import responsibilities
 from cmn_literate.engineering.coordinates import log_prior, pack, theta_shapes
 from cmn_literate.ideas.logistic import coefficients_from_sums
@@ -265,7 +266,7 @@ def start_state(X, y, sizes, priors, rng, init="prior", n_sweeps=100):
         q = init_parameters(X, y, K, h, L, priors, rng)
         blocks = make_blocks(X, y, K, h, L)
         for _ in range(n_sweeps):
-            q, _ = block_sweep(blocks, q, priors)
+            blocks, q, _ = block_sweep(blocks, q, priors)
         theta = Theta(*(draws[0] for draws in sample_parameters(q, rng, 1)))
     z, x1, _ = sample_data(theta, X, rng)
     return GibbsState(theta, z, x1, draw_omega(y, x1, theta.beta1, rng),
@@ -397,7 +398,7 @@ def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
                         "checkpoint_every": checkpoint_every}.items():
         check_count(value, name, least=0 if name == "n_warmup" else 1)
     check_checkpoint(checkpoint)
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
     generators = spawn(check_rng(rng), n_chains)
     identity = fingerprint("gibbs", X, y, sizes, priors, n_warmup, thin, init,
                            [g.bit_generator.state for g in generators])

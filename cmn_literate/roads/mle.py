@@ -20,7 +20,7 @@ import numpy as np
 from autograd import value_and_grad
 from scipy.special import log_softmax
 
-from cmn_literate.network.cavi import _check_problem
+from cmn_literate.checks import check_problem
 from cmn_literate.engineering.coordinates import (
     Shapes, log_prior, log_prior_grad, pack, theta_shapes, unpack)
 from cmn_literate.engineering.gradients import (
@@ -206,7 +206,7 @@ def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exac
     -> MLEFit, with a RuntimeWarning if the likelihood has no maximum.
     ValueError names a bad argument.
     """
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
     shapes = Shapes(*sizes, X.shape[1])
     check_choice(objective, "objective", ("exact", "network"))
     check_choice(gradient, "gradient", ("fast", "autograd"))

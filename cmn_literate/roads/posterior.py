@@ -19,7 +19,8 @@ import numpy as np
 
 from cmn_literate.checks import check_choice, check_count, check_kind
 from cmn_literate.engineering.chains import spawn
-from cmn_literate.network.cavi import _check_problem, fit
+from cmn_literate.checks import check_problem
+from cmn_literate.engineering.fit import fit
 from cmn_literate.roads.diagnostics import PosteriorDraws
 from cmn_literate.engineering.coordinates import (
     Shapes, from_white, pack, to_white, unpack)
@@ -114,7 +115,7 @@ def sample_posterior(
     energy, accept, depth, n_leapfrog, divergent, step. A RuntimeWarning counts the
     divergent ones (divergence_report).
     """
-    X, y, sizes = _check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
     check_kind(priors, "priors", Priors)
     shapes = Shapes(*sizes, X.shape[1])
     density, n_eps = posterior_target(X, y, shapes, priors, target, n_nodes)

@@ -63,21 +63,22 @@ def climb(train, sizes, objective, priors, start=None):
 
 
 def run(cell, records=None, data_home=None, models=None):
-    from cmn_literate.network import cavi
+    from cmn_literate.engineering.fit import fit as fit_cavi
+    from cmn_literate.network.cavi import sweep
     from cmn_literate.network.simulate import Priors
 
     priors, method = Priors(), cell.method
     train, test, sizes = problem(cell.dataset, cell.seed, data_home)
     state, setting = None, {"n_steps": SWEEPS}
     if method in ("cavi", "bbvi elbo from cavi"):
-        state = cavi.fit(*train, *sizes, priors=priors, rng=cell.seed, max_sweeps=SWEEPS, tol=-np.inf).state(*train)
+        state = fit_cavi(*train, *sizes, priors=priors, rng=cell.seed, max_sweeps=SWEEPS, tol=-np.inf).state(*train)
     if method != "cavi":
         fit, setting = climb(train, sizes, "augmented" if "augmented" in method else "elbo", priors, state)
         state = fit.state
     metrics = scores(state, train, test, priors)
     if method == "cavi from bbvi augmented":
         for _ in range(4 * SWEEPS):
-            state = cavi.sweep(state, *train, priors)
+            state = sweep(state, *train, priors)
         metrics, setting = scores(state, train, test, priors), {"n_steps": 4 * SWEEPS}
     more = {name: setting.pop(name) for name in ("converged", "trace") if name in setting}
     return {"setting": setting | {"n_experts": sizes[0]}, "metrics": {"rows": len(train[1]), **metrics, **more}}

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.network.cavi import block_sweep, init_parameters, make_blocks
+from cmn_literate.engineering.sums import block_sweep, make_blocks
+from cmn_literate.engineering.starts import init_parameters
 from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.network.simulate import Priors
 from cmn_literate.use.uncertainty import average_log_proba
@@ -137,7 +138,7 @@ def climb(p, X, y, n_classes, trace, until, stop=True):
     """Sweeps from the parameters p until the trace has so many, or one gains less than TOL per row.   -> Parameters, whether one did"""
     blocks, small = make_blocks(X, y, *p.M.shape[:2], n_classes), False
     while len(trace) < until and not (small and stop):
-        p, bound = block_sweep(blocks, p, PRIORS)
+        blocks, p, bound = block_sweep(blocks, p, PRIORS)
         small = bool(trace) and bound - trace[-1] < TOL * len(X)
         trace.append(bound)
     return p, small

@@ -77,7 +77,8 @@ def nodes_for(shapes):
 
 def stepper(method, sizes):
     """A function that does one step of a running fit."""
-    from cmn_literate.network.cavi import block_sweep, init_parameters, init_state, make_blocks
+    from cmn_literate.engineering.sums import block_sweep, make_blocks
+    from cmn_literate.engineering.starts import complete_start, init_parameters
     from cmn_literate.engineering.coordinates import Shapes, pack, to_white
     from cmn_literate.engineering.gradients import explicit_value_and_grad
     from cmn_literate.roads.optimizers import adabelief_init, adabelief_step
@@ -88,10 +89,10 @@ def stepper(method, sizes):
     y = rng.permutation(N) % L         # only the number of sticks that a row reaches counts: all classes equally often
     shapes = Shapes(K, h, L, d)
     if method == "cavi":
-        blocks, state = make_blocks(X, y, K, h, L), [init_parameters(X, y, K, h, L, priors, rng)]
+        state = [make_blocks(X, y, K, h, L), init_parameters(X, y, K, h, L, priors, rng)]
 
         def step():
-            state[0] = block_sweep(blocks, state[0], priors)[0]
+            state[:] = block_sweep(*state, priors)[:2]
         return step
     if method == "gibbs":
         from cmn_literate.roads.gibbs import gibbs_sweep, start_state
@@ -107,9 +108,9 @@ def stepper(method, sizes):
         return lambda: explicit_value_and_grad(q, X, y, shapes, priors)
     if method == "bbvi":
         from cmn_literate.roads.bbvi import bound_and_grad, draw_noise, free_of, pack_free, unpack_free
-        from cmn_literate.network.latents import make_rows
+        from cmn_literate.engineering.sums import make_rows
 
-        rows, x = make_rows(X, y, L), pack_free(free_of(init_state(X, y, K, h, L, priors, rng)))
+        rows, x = make_rows(X, y, L), pack_free(free_of(complete_start(X, y, K, h, L, priors, rng)))
 
         def value_and_grad(x):
             free = unpack_free(x, shapes, N)
@@ -164,7 +165,7 @@ def climb(method, axis, seed):
 
     A trace that is noisy by more than a nat has no first step within 1 nat of the end."""
     from cmn_literate.roads.bbvi import fit_bbvi
-    from cmn_literate.network.cavi import fit
+    from cmn_literate.engineering.fit import fit
     from cmn_literate.use.metrics import decay_steps, steps_within
     from cmn_literate.roads.mle import fit_mle
 
@@ -186,17 +187,17 @@ def climb(method, axis, seed):
 
 
 # functions whose own time, without that of listed functions that they call, makes a piece; the others belong to their caller
-PIECES = {"latent vectors: precision": ("network.latents", ("_latent_natural",)),
-          "latent vectors: inverse": ("network.latents", ("spd_inverse_stacked",)),
-          "latent vectors: moments": ("network.latents", ("latent_moments",)),
-          "output tilts": ("network.latents", ("_tilt_rows",)),
-          "gate": ("network.latents", ("gate_rows",)),
-          "inputs: products of pairs": ("network.latents", ("outer_features",)),
-          "expert scores": ("network.latents", ("_expert_rows",)),
-          "responsibilities": ("network.latents", ("responsibilities",)),
-          "sums over rows": ("network.latents", ("collect",)),
-          "M-step": ("network.cavi", ("mstep", "prepare")),
-          "bound": ("network.cavi", ("expected_log_joint",))}
+PIECES = {"latent vectors: precision": ("engineering.sums", ("_latent_natural",)),
+          "latent vectors: inverse": ("engineering.sums", ("spd_inverse_stacked",)),
+          "latent vectors: moments": ("engineering.sums", ("latent_moments",)),
+          "output tilts": ("engineering.sums", ("_tilt_rows",)),
+          "gate": ("engineering.sums", ("gate_rows",)),
+          "inputs: products of pairs": ("engineering.sums", ("outer_features",)),
+          "expert scores": ("engineering.sums", ("_expert_rows",)),
+          "responsibilities": ("engineering.sums", ("responsibilities",)),
+          "sums over rows": ("engineering.sums", ("collect",)),
+          "M-step": ("engineering.sums", ("mstep", "prepare")),
+          "bound": ("engineering.sums", ("expected_log_joint",))}
 
 
 class Stopwatch:

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from cmn_literate.engineering import runs
 from cmn_literate.engineering.runs import Run, Work, advance, ascent_work, drive, never, restore_run, stored_generator
 from cmn_literate.learners import LEARNERS, find_learner, progress_bar
-from cmn_literate.network.cavi import fit
+from cmn_literate.engineering.fit import fit
 from cmn_literate.network.simulate import Priors
 from cmn_literate.storage import generator_state
 

@@ -56,20 +56,20 @@ def test_passes_are_merged_by_the_median(runtime):
 
 
 def test_stopwatch_gives_every_piece_its_own_time(runtime, monkeypatch):
+    from cmn_literate.engineering import sums
     from cmn_literate.network import cavi
-    from cmn_literate.network import latents
 
     clock = Clock()
-    monkeypatch.setattr(latents, "gate_rows", clock.takes(2.0))
-    monkeypatch.setattr(latents, "collect", lambda: (clock.takes(5.0)(), latents.gate_rows()))
-    pieces = {"sums": ("network.latents", ("collect",)), "gate": ("network.latents", ("gate_rows",)), "gone": ("network.cavi", ("not_there",))}
-    before = latents.collect
+    monkeypatch.setattr(sums, "gate_rows", clock.takes(2.0))
+    monkeypatch.setattr(sums, "collect", lambda: (clock.takes(5.0)(), sums.gate_rows()))
+    pieces = {"sums": ("engineering.sums", ("collect",)), "gate": ("engineering.sums", ("gate_rows",)), "gone": ("network.cavi", ("not_there",))}
+    before = sums.collect
     with runtime.Stopwatch(pieces, clock) as watch:
-        latents.collect()
-        latents.gate_rows()
+        sums.collect()
+        sums.gate_rows()
     assert watch.seconds == {"sums": 5.0, "gate": 4.0, "gone": 0.0}
     assert watch.missing == ["not_there"] and not hasattr(cavi, "not_there")
-    assert latents.collect is before
+    assert sums.collect is before
 
 
 def test_a_stopped_run_goes_on_and_another_source_does_not(runtime, tmp_path):

@@ -1,7 +1,5 @@
 """Experts: what a notebook cell cannot check about itself. Memory, blocks, number types, inputs far from the origin, bad input."""
 
-import tracemalloc
-
 import mpmath as mp
 import numpy as np
 import pytest
@@ -11,18 +9,8 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cmn_literate.network.experts import (
-    expert_log_density,
-    expert_update,
-    experts_from_sums,
-    lower_triangle,
-    mng_log_evidence,
-    outer_features,
-    pack_quadratic,
-    regression_log_evidence,
-    row_quadratic,
-    unpack_symmetric,
-    weighted_gram,
-)
+    expert_log_density, expert_update, experts_from_sums, mng_log_evidence, regression_log_evidence, row_quadratic,
+    weighted_gram)
 from cmn_literate.network.simulate import Priors
 from cmn_literate.ideas.expfam import pad
 
@@ -31,53 +19,6 @@ def problem(rng, N=40, d=2, K=3, h=2):
     C = rng.normal(size=(N, K, h, h))
     return (rng.normal(size=(N, d)), rng.dirichlet(np.ones(K), size=N), rng.normal(size=(N, K, h)),
             C @ np.swapaxes(C, -1, -2) + 0.1 * np.eye(h))
-
-
-def peak_bytes(f):
-    tracemalloc.start()
-    f()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
-
-
-# ---- blocks of rows
-
-def test_gram_needs_no_memory_that_grows_with_the_rows():
-    rng, d, K = default_rng(0), 20, 3
-    peaks = []
-    for N in (2_000, 100_000):
-        X, weights = rng.normal(size=(N, d)), rng.uniform(size=(N, K))
-        peaks.append(peak_bytes(lambda: weighted_gram(X, weights)))
-    assert peaks[1] < 1.05 * peaks[0] + 10_000
-    assert peaks[1] < 512 * ((d + 1) * (d + 2) // 2) * 8 * 3                 # a few blocks of features
-
-
-@settings(max_examples=40, deadline=None)
-@given(N=st.integers(0, 30), d=st.integers(1, 5), K=st.integers(1, 4), block_rows=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
-def test_block_size_changes_nothing(N, d, K, block_rows, seed):
-    rng = default_rng(seed)
-    X, weights = rng.normal(size=(N, d)), rng.uniform(size=(N, K))
-    assert_allclose(weighted_gram(X, weights, block_rows), weighted_gram(X, weights, 10**6), rtol=1e-12, atol=1e-13)
-
-
-def test_gram_is_exactly_symmetric_and_blocks_of_rows_add():
-    X, weights = default_rng(1).normal(size=(700, 4)), default_rng(2).uniform(size=(700, 2))
-    G = weighted_gram(X, weights)
-    assert_array_equal(G, np.swapaxes(G, 1, 2))
-    assert_allclose(weighted_gram(X[:301], weights[:301]) + weighted_gram(X[301:], weights[301:]), G, rtol=1e-12, atol=1e-11)
-
-
-def test_feature_order_is_that_of_numpy():
-    XtT = default_rng(3).normal(size=(5, 7))
-    i, j = np.tril_indices(5)
-    assert_array_equal(lower_triangle(5)[:2], (i, j))
-    assert not any(part.flags.writeable for part in lower_triangle(5))        # shared by all later calls
-    assert_array_equal(outer_features(XtT), XtT[i] * XtT[j])
-    S = default_rng(4).normal(size=(2, 5, 5))
-    S += np.swapaxes(S, 1, 2)
-    assert_array_equal(unpack_symmetric(S[:, i, j], 5), S)
-    assert_allclose(pack_quadratic(S) @ outer_features(XtT), np.einsum("db,kde,eb->kb", XtT, S, XtT), rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("sizes", [{}, {"K": 1, "h": 1, "d": 1}, {"h": 4, "d": 1}, {"N": 3, "d": 6}])

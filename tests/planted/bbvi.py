@@ -28,6 +28,6 @@ FAULTS = [
     ("bb-kl-added", "u - d for u, d in zip(up, down)", "u + d for u, d in zip(up, down)", TESTS),
     ("bb-gap-unweighted", "weights = gamma * rows.b[:, None], _soft_counts(gamma)[0]", "weights = gamma * rows.b[:, None], 1 + 0 * gamma[:-1]", TESTS),
     ("bb-checkpoint-of-any-objective", "shapes, priors, objective, n_particles))", "shapes, priors, n_particles))", TESTS),
-    ("bb-start-ignores-the-seed", "start = init_state(X, y, *shapes[:3], priors, rng, init)", "start = init_state(X, y, *shapes[:3], priors, 0, init)", TESTS),
+    ("bb-start-ignores-the-seed", "start = complete_start(X, y, *shapes[:3], priors, rng, init)", "start = complete_start(X, y, *shapes[:3], priors, 0, init)", TESTS),
     ("bb-converged-when-falling-behind", "last.mean() - before.mean() < allowed", "last.mean() - before.mean() > allowed", TESTS),
 ]
