@@ -47,7 +47,7 @@ unit: $(READY)
 	$(PY) -m pytest -q -n 2 tests --ignore tests/house/test_browser.py
 
 gate: $(READY)          ## run every notebook and compare each output with the stored one
-	$(PY) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope $(NOTEBOOKS)
+	$(PY) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=600 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope $(NOTEBOOKS)
 
 # render the stored notebooks; a warning is an error; from nothing each time: it takes seconds, and a page that is not read again does not
 # repeat its warnings

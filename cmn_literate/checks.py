@@ -469,6 +469,15 @@ def check_nuts(value_and_grad, q0, n_jobs, target_accept, step, inv_mass,
     return q0, inv_mass
 
 
+def check_landscape(value, grad, shape):
+    """ValueError unless log density and gradient at places q of that shape (..., P)
+    have their shapes and are finite."""
+    check_slopes(value, grad, shape)
+    if not (np.isfinite(value).all() and np.isfinite(grad).all()):
+        raise ValueError("q: no finite log density and gradient there, "
+                         f"got {value}")
+
+
 def check_problem(X, y, n_experts, latent_dim, n_classes):
     """Arguments that describe the model, checked.   -> X, y, (K, h, L)"""
     X = check_X(X)

@@ -8,7 +8,7 @@ never correctness.
 """
 
 __all__ = ["hamiltonian", "leapfrog", "draw_momentum", "HMCState", "HMCStats", "hmc_step",
-           "HMCDraws", "check_start", "hmc"]
+           "HMCDraws", "first_state", "hmc"]
 
 
 # book/roads/hmc.ipynb, cell hmc-02
@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import check_rng, is_number
-from cmn_literate.checks import check_count, real_array
+from cmn_literate.checks import (
+    check_count, check_inverse_mass, check_landscape, check_number, check_position,
+    check_rng)
 
 
 # book/roads/hmc.ipynb, cell hmc-05
@@ -111,26 +112,10 @@ class HMCDraws(NamedTuple):
 
 
 # book/roads/hmc.ipynb, cell hmc-29
-def check_start(value_and_grad, q, step, inv_mass):
-    """The first HMCState of a chain; ValueError for numbers that make no sense.
-    [eq-hmc-energy]   q (...,P), inv_mass array () or (P,)"""
-    q = real_array(q, "q").copy()
-    if q.ndim < 1 or not np.isfinite(q).all():
-        raise ValueError(f"q: expected finite numbers (..., P), got {q}")
-    if not (is_number(step) and 0 < step < np.inf):
-        raise ValueError(f"step: expected a positive number, got {step!r}")
-    if not ((inv_mass > 0).all() and np.isfinite(inv_mass).all()):
-        raise ValueError(f"inv_mass: expected positive numbers, got {inv_mass}")
-    if inv_mass.shape not in ((), q.shape[-1:]):
-        raise ValueError(f"inv_mass: expected a number or shape {q.shape[-1:]}, "
-                         f"got {inv_mass.shape}")
+def first_state(value_and_grad, q):
+    """The first HMCState of chains at q (...,P).  [eq-hmc-energy]"""
     value, grad = value_and_grad(q)
-    if np.shape(value) != q.shape[:-1] or np.shape(grad) != q.shape:
-        raise ValueError(f"value_and_grad: expected shapes {q.shape[:-1]} and "
-                         f"{q.shape}, got {np.shape(value)} and {np.shape(grad)}")
-    if not (np.isfinite(value).all() and np.isfinite(grad).all()):
-        raise ValueError("q: no finite log density and gradient there, "
-                         f"got {value}")
+    check_landscape(value, grad, q.shape)
     return HMCState(q, np.asarray(value, float), np.asarray(grad, float))
 
 
@@ -152,12 +137,12 @@ def hmc(value_and_grad, q, n_draws, step, n_leapfrog, inv_mass=1.0, rng=None,
     """
     n_draws, n_warmup = check_count(n_draws, "n_draws"), check_count(
         n_warmup, "n_warmup", least=0)
-    n_leapfrog = check_count(n_leapfrog, "n_leapfrog")
-    if not (is_number(jitter) and 0 <= jitter < 1):
-        raise ValueError(f"jitter: expected a number in [0, 1), got {jitter!r}")
+    n_leapfrog, q = check_count(n_leapfrog, "n_leapfrog"), check_position(q)
+    check_number(jitter, "jitter", "a number in [0, 1)", lambda v: 0 <= v < 1)
+    check_number(step, "step", "a positive number", lambda v: 0 < v < np.inf)
+    inv_mass = check_inverse_mass(inv_mass, q.shape[-1:])
     rng, kept = np.random.default_rng() if rng is None else check_rng(rng), []
-    inv_mass = real_array(inv_mass, "inv_mass")
-    state = check_start(value_and_grad, q, step, inv_mass)
+    state = first_state(value_and_grad, q)
     try:
         for i in range(n_warmup + n_draws):
             size = step * (1 + jitter * rng.uniform(-1, 1))

@@ -12,7 +12,7 @@ from scipy.stats import kstest, norm
 
 from cmn_literate.roads import hmc as module
 from cmn_literate.roads.diagnostics import bfmi, mcse_mean, split_rhat
-from cmn_literate.roads.hmc import HMCState, check_start, draw_momentum, hamiltonian, hmc, hmc_step, leapfrog
+from cmn_literate.roads.hmc import HMCState, draw_momentum, hamiltonian, hmc, hmc_step, leapfrog
 from cmn_literate.engineering.coordinates import Shapes, from_white, unpack
 from cmn_literate.engineering.gradients import class_log_probs, marginal_value_and_grad
 from cmn_literate.engineering.nodes import latent_nodes
@@ -261,6 +261,11 @@ def test_bad_input(change, words):
 
 def test_start_is_a_copy():
     q = np.zeros(1)
-    state = check_start(STANDARD, q, 0.1, np.ones(1))
-    q[0] = 5
-    assert state.q[0] == 0 and state.value == 0
+
+    def moves_its_argument(place):
+        value, grad = STANDARD(place)
+        q[0] = 5
+        return value, grad
+
+    draws = hmc(moves_its_argument, q, 1, 0.1, 1, rng=0).draws
+    assert q[0] == 5 and abs(draws[0, 0]) < 1 and np.array_equal(draws, hmc(STANDARD, np.zeros(1), 1, 0.1, 1, rng=0).draws)

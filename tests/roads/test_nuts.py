@@ -1,5 +1,4 @@
 """NUTS on targets with known answers, what it reports when it fails, and runs that are cut, resumed and spread over processes."""
-import warnings
 from functools import partial
 from itertools import product
 
@@ -8,13 +7,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cmn_literate.roads import nuts as module
-from cmn_literate.roads.diagnostics import ess_mean, predict_from_draws, split_rhat
+from cmn_literate.roads.diagnostics import ess_mean, split_rhat
 from cmn_literate.roads.hmc import hamiltonian, leapfrog
-from cmn_literate.engineering.coordinates import Shapes, to_white
-from cmn_literate.roads.likelihood import explicit_log_joint
 from cmn_literate.roads.nuts import Point, nuts, nuts_step
-from cmn_literate.roads.posterior import posterior_target, sample_posterior, starting_points
-from cmn_literate.network.simulate import Priors
 
 
 def gaussian(q, mean, precision):
@@ -206,11 +201,10 @@ def test_interrupt_returns_what_is_there(straight, tmp_path):
 def test_checkpoint_of_another_run_is_refused(tmp_path):
     file = tmp_path / "run.npz"
     nuts(F, Q0, checkpoint=file, **SHORT)
-    others = [("key", (F, Q0), {"rng": 8}), ("n_draws", (F, Q0), {"n_draws": 41}), ("max_depth", (F, Q0), {"max_depth": 9}),
-              ("target_accept", (F, Q0), {"target_accept": 0.9}), ("q0", (F, Q0 + 1), {}), ("q0", (F, Q0[:2]), {}),
-              ("value0", (normal(3, 2.1), Q0), {}), ("inv_mass0", (F, Q0), {"inv_mass": 2.0}), ("log_step0", (F, Q0), {"step": 0.1})]
-    for name, arguments, changes in others:
-        with pytest.raises(ValueError, match=f"checkpoint.*{name}"):
+    others = [((F, Q0), {"rng": 8}), ((F, Q0), {"n_draws": 41}), ((F, Q0), {"max_depth": 9}), ((F, Q0), {"target_accept": 0.9}), ((F, Q0 + 1), {}),
+              ((F, Q0[:2]), {}), ((normal(3, 2.1), Q0), {}), ((F, Q0), {"inv_mass": 2.0}), ((F, Q0), {"step": 0.1})]
+    for arguments, changes in others:
+        with pytest.raises(ValueError, match="checkpoint: expected a run of this problem, seed and options"):
             nuts(*arguments, checkpoint=file, **{**SHORT, **changes})
     file.write_bytes(file.read_bytes()[:-200])
     with pytest.raises(ValueError, match="damaged"):
@@ -231,78 +225,3 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
 def test_bad_arguments_are_named(name, changes):
     with pytest.raises(ValueError, match=f"^{name}: "):
         nuts(**{"value_and_grad": F, "q0": Q0, "n_warmup": 1, "n_draws": 1, **changes})
-
-
-# ---- the network
-
-X, Y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 3
-TINY = {"n_experts": 2, "n_chains": 2, "n_warmup": 8, "n_draws": 6, "rng": 1, "max_depth": 4}
-
-
-def test_network_draws_have_their_shapes_and_repeat(tmp_path):
-    draws = sample_posterior(X, Y, **TINY)
-    assert draws.theta.A.shape == (2, 6, 2, 2, 3) and draws.theta.beta1.shape == (2, 6, 2, 3) and (draws.theta.tau > 0).all()
-    assert set(draws.stats) == {"energy", "accept", "depth", "n_leapfrog", "divergent", "step"}
-    assert_allclose(np.exp(predict_from_draws(draws, X)).sum(1), 1, rtol=1e-9)
-    again = sample_posterior(X, Y, n_jobs=2, checkpoint=tmp_path / "a.npz", **TINY)
-    assert_array_equal(again.phi, draws.phi)
-    assert_array_equal(again.log_joint, draws.log_joint)
-    assert_array_equal(sample_posterior(X, Y, checkpoint=tmp_path / "a.npz", **TINY).phi, draws.phi)
-    with pytest.raises(ValueError, match="checkpoint"):
-        sample_posterior(X, Y[::-1], checkpoint=tmp_path / "a.npz", **TINY)
-
-
-def test_network_interrupt():
-    with pytest.warns(RuntimeWarning, match="interrupted"):
-        part = sample_posterior(X, Y, callback=Stop(26), **{**TINY, "n_draws": 30})
-    assert 0 < part.n_draws < 30 and part.theta.tau.shape[:2] == part.log_joint.shape == part.stats["step"].shape
-
-
-@pytest.mark.parametrize("options", [
-    {"n_experts": 1}, {"latent_dim": 1}, {"latent_dim": 3, "n_classes": 5}, {"init": "prior"}, {"target": "marginal", "n_nodes": 6}], ids=str)
-def test_networks_of_many_shapes(options):
-    draws = sample_posterior(X, Y, **{**TINY, "n_warmup": 3, "n_draws": 4, "max_depth": 2, **options})
-    assert np.isfinite(draws.phi).all() and np.isfinite(draws.log_joint).all()
-
-
-def test_targets():
-    shapes, priors = Shapes(2, 2, 3, 2), Priors()
-    u = starting_points(X, Y, shapes, priors, 2, "prior", 5)
-    f, n_eps = posterior_target(X, Y, shapes, priors)
-    eps = np.random.default_rng(1).normal(size=n_eps)
-    assert n_eps == 24
-    assert_allclose(f(np.concatenate([u[0], eps]))[0], explicit_log_joint(np.concatenate([u[0], eps]), X, Y, shapes, priors), rtol=1e-12)
-    assert posterior_target(X, Y, shapes, priors, "marginal")[1] == 0
-    assert posterior_target(X, Y % 2, Shapes(2, 2, 2, 2), priors)[1] == 0               # one dimension: quadrature
-    many = starting_points(X, Y, shapes, priors, 400, "prior", 6)[:, :6] ** 2           # white: a priori N(0, 1)
-    assert abs(many.mean() - 1) < 5 * np.sqrt(2 / many.size)
-    draws = sample_posterior(X, Y, target="marginal", n_nodes=6, **{**TINY, "n_warmup": 0, "n_draws": 4})
-    f, u = posterior_target(X, Y, shapes, priors, "marginal", 6)[0], to_white(draws.phi, shapes, priors)
-    assert_allclose(draws.log_joint, [[f(q)[0] for q in chain] for chain in u], rtol=1e-9)    # of the draw, not of the start
-    assert len(np.unique(draws.log_joint)) > 4
-
-
-@pytest.mark.parametrize("name, changes", [
-    ("target", {"target": "both"}), ("target", {"target": "marginal", "latent_dim": 3, "n_classes": 4}), ("init", {"init": "warm"}),
-    ("n_experts", {"n_experts": 0}), ("latent_dim", {"latent_dim": 0}), ("n_chains", {"n_chains": 0}), ("priors", {"priors": 1.0}),
-    ("n_classes", {"n_classes": 1}), ("y", {"n_classes": 2}), ("n_draws", {"n_draws": 0}),
-    ("rng", {"rng": "a"}), ("rng", {"rng": True}), ("rng", {"rng": np.random.RandomState(0)}),
-    ("rng", {"rng": np.random.Generator(np.random.RandomState(0)._bit_generator)})])     # a legacy seed has no children
-def test_bad_network_arguments_are_named(name, changes):
-    with pytest.raises(ValueError, match=f"^{name}: "):
-        sample_posterior(X, Y, **{**TINY, **changes})
-    with pytest.raises(ValueError, match="y: "):
-        sample_posterior(X, np.zeros(12), **TINY)
-
-
-def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_starts_are_fitted(tmp_path, monkeypatch):
-    monkeypatch.setattr("cmn_literate.roads.posterior.fit", lambda *args, **options: pytest.fail("a start was fitted"))
-    for path in (tmp_path / "missing" / "c.npz", tmp_path):
-        with pytest.raises(ValueError, match="^checkpoint: expected"):
-            sample_posterior(X, Y, checkpoint=path, **TINY)
-
-
-def test_no_warnings_from_an_overflowing_target():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        sample_posterior(50 * X, Y, **{**TINY, "n_warmup": 6, "n_draws": 4})
