@@ -1,4 +1,4 @@
-"""Chains in turns: processes do not matter, errors of workers come through."""
+"""Chains in turns: processes do not matter, errors and interrupts of workers come through."""
 import signal
 from functools import partial
 from typing import NamedTuple
@@ -83,7 +83,7 @@ def test_workers_leave_the_interrupt_to_the_main_process():
     assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
 
 
-def test_children_of_a_seed():
+def test_children():
     a, b = (spawn(np.random.default_rng(3), n) for n in (2, 4))
     assert [g.random() for g in a] == [g.random() for g in b[:2]]
     with pytest.raises(ValueError, match="^rng: expected a seed or a Generator that can spawn others, got Generator"):

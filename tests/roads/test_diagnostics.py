@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cmn_literate.roads.diagnostics import (
     PosteriorDraws, autocovariance, bfmi, convergence, draw_log_probs, effective_size, ess_bulk, ess_mean, ess_tail,
     mcse_mean, normal_scores, pointwise_log_likelihood, predict_from_draws, rhat, split_chains, split_rhat, worst)
-from cmn_literate.checks import check_draws
+from cmn_literate.road_checks import check_draws
 from cmn_literate.engineering.gradients import class_log_probs
 from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.engineering.coordinates import unpack
