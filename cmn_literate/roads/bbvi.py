@@ -75,6 +75,7 @@ class Free(NamedTuple):
     x_C: anp.ndarray
 
 
+# book/roads/bbvi.ipynb, cell bbvi-09
 def free_shapes(shapes, n_rows):
     """Shapes of the fields of Free.  [eq-bb-free]
 
@@ -101,6 +102,7 @@ def unpack_free(vector, shapes, n_rows):
     return Free(*fields)
 
 
+# book/roads/bbvi.ipynb, cell bbvi-10
 def free_of(state):
     """The free numbers of a State; its tilts are dropped.  [eq-bb-free]"""
     s, last = state, lambda v: np.ascontiguousarray(v.transpose())
