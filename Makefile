@@ -60,7 +60,7 @@ browser: $(READY)
 	$(PY) -m pytest -q tests/house/test_browser.py
 
 test-full: test         ## and all mutants, long runs, the wheel, the coverage, the arithmetic of other processors
-	$(PY) -m pytest -q -n 2 -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py --ignore tests/house/test_processors.py
+	$(PY) -m pytest -q -n 2 --dist worksteal -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py --ignore tests/house/test_processors.py
 	$(PY) -m pytest -q -s -m slow tests/house/test_processors.py
 
 package: $(READY)       ## build the wheel, install it in an empty environment, fit
