@@ -44,7 +44,7 @@ lint: $(READY)
 
 # what a notebook cannot check about itself
 unit: $(READY)
-	$(PY) -m pytest -q -n 2 tests --ignore tests/house/test_browser.py
+	$(PY) -m pytest -q -n 2 --dist worksteal tests --ignore tests/house/test_browser.py
 
 gate: $(READY)          ## run every notebook and compare each output with the stored one
 	$(PY) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=600 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope $(NOTEBOOKS)

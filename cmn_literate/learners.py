@@ -35,9 +35,9 @@ class Learner(NamedTuple):
 LEARNERS = {"cavi": "cmn_literate.engineering.runs:CAVI",
             "mle": "cmn_literate.roads.mle:MLE",
             "map": "cmn_literate.roads.mle:MAP",
-            "bbvi": "cmn_literate.roads.bbvi:LEARNER",
-            "nuts": "cmn_literate.roads.posterior:LEARNER",
-            "gibbs": "cmn_literate.roads.gibbs:LEARNER"}
+            "bbvi": "cmn_literate.roads.one_table:BBVI",
+            "nuts": "cmn_literate.roads.posterior:NUTS",
+            "gibbs": "cmn_literate.roads.gibbs:GIBBS"}
 
 
 def find_learner(name):

@@ -387,7 +387,6 @@ MUTANTS = [
     # classifier
     Mutant("scale-is-variance", "classifier", "scale = rest.std(axis=0)", "scale = rest.var(axis=0)", CLASSIFIER),
     Mutant("constant-columns", "classifier", "np.where(flat, 1.0, scale)", "np.where(flat, scale, scale)", CLASSIFIER),
-    Mutant("labels-of-this-fold", "checks", "codes = np.searchsorted(classes, y)", "codes = np.searchsorted(np.unique(y), y)", CLASSIFIER),
     Mutant("entropy-without-weights", "uncertainty", "return -np.sum(np.exp(log_p) * np.where", "return -np.sum(np.where", CLASSIFIER),
     Mutant("between-is-not-the-rest", "uncertainty", "Uncertainty(total, within, total - within,", "Uncertainty(total, within, total,", CLASSIFIER),
     Mutant("offset-sign", "uncertainty", "p.M[:, :, -1] - slope @ mean", "p.M[:, :, -1] + slope @ mean", CLASSIFIER),

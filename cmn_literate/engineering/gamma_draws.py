@@ -6,10 +6,12 @@ although it was made by throwing darts. One integral, with positive weight and a
 known, gives the slope to eight digits from the draw and the shape alone.
 """
 
-__all__ = ["gamma_slope", "gamma_draw"]
+__all__ = ["gamma_slope", "gamma_draw", "Noise", "draw_noise"]
 
 
 # book/engineering/gamma_draws.ipynb, cell gamma_draws-02
+from typing import NamedTuple
+
 import numpy as np
 from autograd.tracer import getval
 from scipy.special import digamma
@@ -54,3 +56,27 @@ def gamma_draw(a, g):
     autograd asks.  [eq-gamma-implicit]   a, g (...) broadcast -> g"""
     fixed = getval(a)
     return g if fixed is a else g + gamma_slope(fixed, g) * (a - fixed)
+
+
+# book/engineering/gamma_draws.ipynb, cell gamma_draws-11
+class Noise(NamedTuple):
+    """What S particles are made of.  [eq-bb-draw]
+
+    beta1 (S,L-1,h+1), beta0 (S,K-1,D), A (S,K,h,D), x1 (S,h,K,N)  standard normal
+    g (S,K,h)  draws of Gamma(a_k, 1): not free of q, hence gamma_slope
+    """
+    beta1: np.ndarray
+    beta0: np.ndarray
+    A: np.ndarray
+    x1: np.ndarray
+    g: np.ndarray
+
+
+def draw_noise(free, n_particles, rng):
+    """Noise of n_particles particles.  [eq-bb-draw]   rng Generator -> Noise"""
+    f, S = free, n_particles
+    (J, m), (K, h, D), N = f.beta1_mu.shape, f.M.shape, f.logits.shape[1]
+    normal, a = rng.standard_normal, np.exp(f.log_a)[:, None]
+    shapes = (S, J, m), (S, K - 1, D), (S, K, h, D), (S, h, K, N)
+    g = rng.standard_gamma(a, size=(S, K, h))
+    return Noise(*map(normal, shapes), np.maximum(g, 1e-100))

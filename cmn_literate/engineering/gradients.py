@@ -20,7 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from cmn_literate.checks import check_data, check_X, check_y
+from cmn_literate.road_checks import check_data
+from cmn_literate.checks import check_X, check_y
 from cmn_literate.engineering.coordinates import (
     Shapes, from_white, join_fields, log_prior_white, log_prior_white_grad,
     split_fields, theta_shapes, unpack, white_grad)

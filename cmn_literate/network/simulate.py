@@ -5,7 +5,8 @@ A conditional mixture network is a piecewise linear function with noise, and a r
 reads a class off its value. Sample it, see it.
 """
 
-__all__ = ["Priors", "Theta", "sample_theta", "sample_sticks", "Sample", "sample_network"]
+__all__ = ["Priors", "Theta", "sample_theta", "sample_sticks", "Sample", "sample_data",
+           "sample_network"]
 
 
 # book/network/simulate.ipynb, cell simulate-04
@@ -105,7 +106,7 @@ class Sample(NamedTuple):
 
 
 # book/network/simulate.ipynb, cell simulate-23
-def sample_network(theta, X, rng):
+def sample_data(theta, X, rng):
     """Draw expert, hidden vector and class of every row.
     [eq-draw-z, eq-draw-x1, eq-draw-y]
 
@@ -118,3 +119,17 @@ def sample_network(theta, X, rng):
     x1 = mean + rng.normal(size=mean.shape) / np.sqrt(theta.tau[z])
     y = sample_sticks(pad(x1) @ theta.beta1.T, rng)
     return Sample(z, x1, y)
+
+
+# book/network/simulate.ipynb, cell simulate-25
+def sample_network(X, n_experts, latent_dim, n_classes, rng,
+                   priors=Priors()):  # noqa: B008  Priors are frozen
+    """Draw a network from the prior, then what it does with the rows of X.
+    [eq-priors, eq-model]
+
+    X (N, d) inputs; counts as in sample_theta; rng a numpy Generator
+    -> Theta, Sample.  ValueError names a bad argument.
+    """
+    d = check_X(X).shape[1]
+    theta = sample_theta(priors, n_experts, latent_dim, n_classes, d, rng)
+    return theta, sample_data(theta, X, rng)

@@ -7,9 +7,8 @@ variance back.
 """
 
 __all__ = ["coin_cost", "Free", "free_shapes", "pack_free", "unpack_free", "free_of", "state_of",
-           "Noise", "draw_noise", "particles", "log_terms", "score_products", "control_variate",
-           "bound_at_draws", "bound_and_grad", "BBVIFit", "bbvi_work", "fit_bbvi", "Factors",
-           "LEARNER", "augmentation_gap"]
+           "particles", "log_terms", "score_products", "control_variate", "bound_at_draws",
+           "bound_and_grad", "BBVIFit", "bbvi_work", "fit_bbvi", "augmentation_gap"]
 
 
 # book/roads/bbvi.ipynb, cell bbvi-02
@@ -22,23 +21,22 @@ from autograd import value_and_grad
 from autograd.scipy.special import logsumexp
 from scipy.special import digamma, gammaln
 
+from cmn_literate.road_checks import check_climb_options, check_start_state
 from cmn_literate.checks import (
-    check_checkpoint, check_choice, check_count, check_kind, check_number,
-    check_problem, check_rng, check_start_state, check_state)
+    check_choice, check_count, check_problem, check_rng, check_state)
 from cmn_literate.engineering.elbo_gradients import (
     best_tilts, bound_slopes, pack_factor, soft_counts, unpack_factor)
-from cmn_literate.engineering.gamma_draws import gamma_draw, gamma_slope
+from cmn_literate.engineering.gamma_draws import (
+    draw_noise, gamma_draw, gamma_slope)
 from cmn_literate.engineering.packed import lower_triangle
-from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.engineering.runs import drive
 from cmn_literate.engineering.starts import complete_start
 from cmn_literate.engineering.sums import make_rows
 from cmn_literate.ideas.stick_breaking import stick_counts
-from cmn_literate.learners import Learner, learner_options
 from cmn_literate.network.elbo import global_kl
 from cmn_literate.network.gate import gate_tilt
 from cmn_literate.network.latents import (
-    Parameters, State, output_logits, parameters_of, responsibilities)
+    Local, Parameters, State, output_logits, responsibilities)
 from cmn_literate.network.simulate import Priors, Theta
 from cmn_literate.roads.optimizers import climb_work
 from cmn_literate.storage import generator_state
@@ -77,6 +75,7 @@ class Free(NamedTuple):
     x_C: anp.ndarray
 
 
+# book/roads/bbvi.ipynb, cell bbvi-09
 def free_shapes(shapes, n_rows):
     """Shapes of the fields of Free.  [eq-bb-free]
 
@@ -103,13 +102,14 @@ def unpack_free(vector, shapes, n_rows):
     return Free(*fields)
 
 
+# book/roads/bbvi.ipynb, cell bbvi-10
 def free_of(state):
     """The free numbers of a State; its tilts are dropped.  [eq-bb-free]"""
     s, last = state, lambda v: np.ascontiguousarray(v.transpose())
-    gamma = np.log(np.maximum(s.gamma, 1e-300))
-    return Free(s.beta1_mu, pack_factor(s.beta1_S), s.beta0_mu,
-                pack_factor(s.beta0_S), s.M, pack_factor(s.V), np.log(s.a),
-                np.log(s.b), last(gamma), last(s.mu), last(pack_factor(s.Sigma)))
+    gamma = np.log(np.maximum(s.local.gamma, 1e-300))
+    return Free(s.parameters.beta1_mu, pack_factor(s.parameters.beta1_S), s.parameters.beta0_mu,
+                pack_factor(s.parameters.beta0_S), s.parameters.M, pack_factor(s.parameters.V), np.log(s.parameters.a),
+                np.log(s.parameters.b), last(gamma), last(s.local.mu), last(pack_factor(s.local.Sigma)))
 
 
 def state_of(free, X):
@@ -129,35 +129,12 @@ def state_of(free, X):
     beta1 = f.beta1_mu, covariance(f.beta1_C, h + 1)
     beta0 = f.beta0_mu, covariance(f.beta0_C, D)
     xi1 = anp.sqrt(output_logits(mu, Sigma, *beta1)[1])
-    return State(*beta1, *beta0, f.M, covariance(f.V_C, D), anp.exp(f.log_a),
-                 anp.exp(f.log_b), gamma, mu, Sigma, xi1, gate_tilt(X, *beta0))
+    experts = f.M, covariance(f.V_C, D), anp.exp(f.log_a), anp.exp(f.log_b)
+    return State(Parameters(*beta1, *beta0, *experts),
+                 Local(gamma, mu, Sigma, xi1, gate_tilt(X, *beta0)))
 
 
-# book/roads/bbvi.ipynb, cell bbvi-13
-class Noise(NamedTuple):
-    """What S particles are made of.  [eq-bb-draw]
-
-    beta1 (S,L-1,h+1), beta0 (S,K-1,D), A (S,K,h,D), x1 (S,h,K,N)  standard normal
-    g (S,K,h)  draws of Gamma(a_k, 1): not free of q, hence gamma_slope
-    """
-    beta1: anp.ndarray
-    beta0: anp.ndarray
-    A: anp.ndarray
-    x1: anp.ndarray
-    g: anp.ndarray
-
-
-def draw_noise(free, n_particles, rng):
-    """Noise of n_particles particles.  [eq-bb-draw]   rng Generator -> Noise"""
-    f, S = free, n_particles
-    (J, m), (K, h, D), N = f.beta1_mu.shape, f.M.shape, f.logits.shape[1]
-    normal, a = rng.standard_normal, np.exp(f.log_a)[:, None]
-    shapes = (S, J, m), (S, K - 1, D), (S, K, h, D), (S, h, K, N)
-    g = rng.standard_gamma(a, size=(S, K, h))
-    return Noise(*map(normal, shapes), np.maximum(g, 1e-100))
-
-
-# book/roads/bbvi.ipynb, cell bbvi-14
+# book/roads/bbvi.ipynb, cell bbvi-15
 def particles(free, noise):
     """Draws of all parameters and latent vectors; differentiable.  [eq-bb-draw]
 
@@ -175,7 +152,7 @@ def particles(free, noise):
                  moved(f.beta0_mu, f.beta0_C, e.beta0), A, tau), x1
 
 
-# book/roads/bbvi.ipynb, cell bbvi-17
+# book/roads/bbvi.ipynb, cell bbvi-18
 def log_terms(theta, x1, rows, tilts=(None, None)):
     """Logarithms of the model at the draws, nats; differentiable.
     [eq-bb-bound, eq-bb-coin]
@@ -201,7 +178,7 @@ def _log_scale(x_C):
     return anp.sum(x_C[i == j], 0)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-18
+# book/roads/bbvi.ipynb, cell bbvi-19
 def _gaussian_scores(packed, eps, m):
     """Scores of N(mu, CC^T) draws in mu and packed C.  [eq-bb-score-gaussian]
 
@@ -235,7 +212,7 @@ def _expert_ratio(f, theta, noise, priors):
     return rows + log_p - (a * f.log_b - gammaln(a) + (a - 1) * np.log(tau) - g)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-19
+# book/roads/bbvi.ipynb, cell bbvi-20
 def _block_values(f, theta, x1, noise, rows, priors, gamma, tilts):
     """f_B of beta1 (S,J), beta0 (S,K-1), experts (S,K,h) and x1 (S,K,N); all of f
     (S,); v (S,K,N).  [eq-bb-blanket, eq-bb-softmax]"""
@@ -256,7 +233,7 @@ def _block_values(f, theta, x1, noise, rows, priors, gamma, tilts):
     return blocks, total, v
 
 
-# book/roads/bbvi.ipynb, cell bbvi-20
+# book/roads/bbvi.ipynb, cell bbvi-21
 def _scores(f, theta, noise):
     """Scores in every field of Free but logits, with an axis for the rows i of an
     expert in V_C, log_a and log_b.  [eq-bb-score-gaussian, eq-bb-score-gamma]"""
@@ -273,7 +250,7 @@ def _scores(f, theta, noise):
                 None, mu, x_C)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-21
+# book/roads/bbvi.ipynb, cell bbvi-22
 def score_products(free, noise, rows, priors, tilts=(None, None), blanket=True):
     """Score-function gradient, particle by particle.
     [eq-bb-score, eq-bb-blanket, eq-bb-softmax]
@@ -311,7 +288,7 @@ def control_variate(fh, h):
     return fh - h * top / np.where(bottom > 0, bottom, 1.0)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-29
+# book/roads/bbvi.ipynb, cell bbvi-30
 def bound_at_draws(free, noise, rows, priors, tilts=(None, None)):
     """Estimate of a bound from given noise, nats; differentiable.
     [eq-bb-bound, eq-bb-coin]
@@ -324,7 +301,7 @@ def bound_at_draws(free, noise, rows, priors, tilts=(None, None)):
     entropy = _log_scale(f.x_C) + 0.5 * h * (1 + np.log(2 * np.pi))
     v = anp.mean(sampled, 0) + entropy - log_gamma
     factors = state_of(f, anp.transpose(rows.XtT[:-1]))
-    divergence = sum(global_kl(factors, priors).values())
+    divergence = sum(global_kl(factors.parameters, priors).values())
     return anp.sum(anp.exp(log_gamma) * v) - divergence
 
 
@@ -350,7 +327,7 @@ def bound_and_grad(free, noise, rows, priors, objective="elbo", gradient="fast")
     return value, back(slopes)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-41
+# book/roads/bbvi.ipynb, cell bbvi-42
 @dataclass(frozen=True)
 class BBVIFit:
     """Result of fit_bbvi.  [eq-bb-stop]
@@ -380,7 +357,7 @@ def _settled(trace, allowed):
     return bool(len(before) == w and last.mean() - before.mean() < allowed)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-42
+# book/roads/bbvi.ipynb, cell bbvi-43
 def bbvi_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
               priors=Priors(),  # noqa: B008  Priors are frozen
               objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
@@ -388,15 +365,11 @@ def bbvi_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
     """fit_bbvi as a Work, which finishes as a BBVIFit; its arguments.
     [eq-bb-path, eq-bb-stop, eq-opt-belief]"""
     X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
-    shapes, N = (*sizes, X.shape[1]), len(X)
-    check_kind(priors, "priors", Priors)
-    check_choice(objective, "objective", ("elbo", "augmented"), '"')
-    check_choice(init, "init", ("class-code", "random", "prior"), '"')
-    check_count(n_particles, "n_particles")
-    check_number(tol, "tol", "a number (nats per row)", lambda v: v == v)
-    check_choice(gradient, "gradient", ("fast", "autograd"))
-    rng = check_rng(rng)
-    origin, rows = generator_state(rng), make_rows(X, y, shapes[2])
+    shapes = (*sizes, X.shape[1])
+    rng = check_climb_options(
+        priors, Priors, objective, init, n_particles, tol, gradient, rng)
+    N, rows = len(X), make_rows(X, y, shapes[2])
+    origin = generator_state(rng)
     if start is None:
         start = complete_start(X, y, *shapes[:3], priors, rng, init)
     start = check_start_state(start, State, free_of, free_shapes(shapes, N))
@@ -416,7 +389,7 @@ def bbvi_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
         end = work.finish(run)
         state = state_of(unpack_free(end.x, shapes, N), X)
         converged = end.reason == "steps" and _settled(end.trace, tol * N)
-        return BBVIFit(parameters_of(state), state, end.trace, end.n_steps, converged,
+        return BBVIFit(state.parameters, state, end.trace, end.n_steps, converged,
                        end.reason, objective, shapes[2], priors)
 
     return work._replace(finish=finish)
@@ -441,66 +414,13 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
     -> BBVIFit.  Ctrl-C ends it after the last whole step, with a RuntimeWarning.
     ValueError names a bad argument.
     """
-    check_checkpoint(checkpoint)
     work = bbvi_work(X, y, n_experts, latent_dim, n_classes, priors, objective,
-                     n_particles, n_steps, lr, rng, init, start, tol,
-                     checkpoint_every, gradient)
+                     n_particles, n_steps, lr, rng, init, start, tol, checkpoint_every,
+                     gradient)
     return work.finish(drive(work, callback, checkpoint))
 
 
-# book/roads/bbvi.ipynb, cell bbvi-44
-class Factors(NamedTuple):
-    """Factors of q, as the estimator keeps them.  [eq-bb-bound]
-
-    parameters Parameters; elbo (n_steps,) bound per step; converged
-    """
-    parameters: Parameters
-    elbo: np.ndarray
-    converged: bool
-
-    @property
-    def n_sweeps(self):
-        """Steps taken."""
-        return len(self.elbo)
-
-
-def _begin(Z, y, n_classes, settings, rng):
-    s, options = settings, learner_options(settings)
-    del options["checkpoint"]
-    work = bbvi_work(Z, y, s.n_experts, s.latent_dim, n_classes, priors=s.priors,
-                     rng=rng, **options)
-
-    def finish(run):
-        end = work.finish(run)
-        return Factors(end.parameters, end.elbo, end.converged)
-
-    return work._replace(finish=finish)
-
-
-# book/roads/bbvi.ipynb, cell bbvi-45
-def _predict(factors, Z):
-    return predict_log_proba(factors.parameters, Z)
-
-
-def _pack(factors):
-    return {**factors.parameters._asdict(), "elbo": factors.elbo,
-            "converged": np.array(bool(factors.converged))}
-
-
-def _unpack(arrays, settings):
-    return Factors(Parameters(*(arrays[name] for name in Parameters._fields)),
-                   arrays["elbo"], bool(arrays["converged"]))
-
-
-LEARNER = Learner(
-    _begin, _predict, _pack, _unpack,
-    options={"objective": "elbo", "n_particles": 8, "n_steps": 20_000, "lr": 5e-3,
-             "checkpoint": None},
-    steps=lambda settings: learner_options(settings)["n_steps"],
-    objective="ELBO", step="step", advice="raise n_steps in method_options")
-
-
-# book/roads/bbvi.ipynb, cell bbvi-47
+# book/roads/bbvi.ipynb, cell bbvi-46
 def augmentation_gap(state, X, y, n_draws=400, rng=0):
     """How far the un-augmented bound lies above the augmented one with its best
     tilts, at this q.  [eq-bb-gap]

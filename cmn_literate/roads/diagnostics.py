@@ -26,8 +26,8 @@ from cmn_literate.engineering.coordinates import pack, theta_shapes
 from cmn_literate.engineering.gradients import class_log_probs
 from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.network.simulate import Theta
-from cmn_literate.checks import (
-    check_X, check_count, check_draws, check_leading_axes, check_y)
+from cmn_literate.checks import check_X, check_count, check_y
+from cmn_literate.road_checks import check_draws, check_leading_axes
 
 
 # book/roads/diagnostics.ipynb, cell diagnostics-05

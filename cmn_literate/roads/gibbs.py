@@ -8,8 +8,8 @@ are sharp enough to catch a forgotten prior or a missing half.
 
 __all__ = ["GibbsState", "draw_omega", "draw_gaussian", "draw_coefficients", "draw_experts",
            "label_parabola", "choice_scores", "draw_choice", "draw_latents", "draw_maps",
-           "draw_axes", "complete_log_joint", "gibbs_sweep", "start_state", "SEGMENT", "Chain",
-           "gibbs_work", "gibbs", "LEARNER"]
+           "draw_axes", "complete_log_joint", "gibbs_sweep", "start_state", "SEGMENT",
+           "GibbsChain", "gibbs_work", "gibbs", "GIBBS"]
 
 
 # book/roads/gibbs.ipynb, cell gibbs-02
@@ -34,7 +34,7 @@ from cmn_literate.checks import check_checkpoint, check_rng
 from cmn_literate.storage import generator_state
 from cmn_literate.network.predict import sample_parameters
 from cmn_literate.network.simulate import (
-    Priors, Theta, sample_network, sample_theta)
+    Priors, Theta, sample_data, sample_theta)
 from cmn_literate.checks import check_choice, check_count, check_kind
 from cmn_literate.engineering.chains import spawn
 from cmn_literate.engineering.runs import Work, drive
@@ -268,7 +268,7 @@ def start_state(X, y, sizes, priors, rng, init="prior", n_sweeps=100):
         for _ in range(n_sweeps):
             blocks, q, _ = block_sweep(blocks, q, priors)
         theta = Theta(*(draws[0] for draws in sample_parameters(q, rng, 1)))
-    z, x1, _ = sample_network(theta, X, rng)
+    z, x1, _ = sample_data(theta, X, rng)
     return GibbsState(theta, z, x1, draw_omega(y, x1, theta.beta1, rng),
                       draw_omega(z, X, theta.beta0, rng))
 
@@ -277,7 +277,7 @@ def start_state(X, y, sizes, priors, rng, init="prior", n_sweeps=100):
 SEGMENT = 50                                # sweeps between two looks at the clock
 
 
-class Chain(NamedTuple):
+class GibbsChain(NamedTuple):
     """All that the future of a chain depends on: GibbsState, Generator.
     [eq-gibbs-resume]"""
     state: GibbsState
@@ -291,7 +291,7 @@ def _sweep_on(chain, t, X, y, priors, keep):
     state = gibbs_sweep(chain.state, X, y, priors, rng)
     row = (*state.theta, complete_log_joint(state, X, y, priors),
            len(np.unique(state.z))) if keep[t] else None
-    return Chain(state, rng), row
+    return GibbsChain(state, rng), row
 
 
 # book/roads/gibbs.ipynb, cell gibbs-44
@@ -314,7 +314,7 @@ def gibbs_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
     keep = (sweep > 0) & (sweep % thin == 0)
 
     def start():
-        return [Chain(start_state(X, y, sizes, priors, g, init), g)
+        return [GibbsChain(start_state(X, y, sizes, priors, g, init), g)
                 for g in generators]
 
     def finish(run):
@@ -329,7 +329,7 @@ def gibbs_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
         finish, ("gibbs", X, y, sizes, priors, n_chains, n_warmup, thin, init), origin,
         lambda states, c: float(np.mean([complete_log_joint(
             chain.state, X, y, priors) for chain in states])),
-        kinds=(Chain, GibbsState, Theta), most=SEGMENT, every=every)
+        kinds=(GibbsChain, GibbsState, Theta), most=SEGMENT, every=every)
 
 
 def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
@@ -375,7 +375,7 @@ def _begin(Z, y, n_classes, settings, rng):
         work.finish(run), Z, options["n_draws"], _steps(s)))
 
 
-LEARNER = Learner(
+GIBBS = Learner(
     _begin, predict_sampled, pack_sampled, unpack_sampled,
     options={"n_chains": 4, "n_warmup": 1000, "n_draws": 1000, "thin": 1,
              "init": "prior", "n_jobs": 1, "checkpoint": None},

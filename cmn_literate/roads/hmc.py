@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import (
-    check_count, check_inverse_mass, check_landscape, check_number, check_position,
-    check_rng)
+from cmn_literate.checks import check_count, check_number, check_rng
+from cmn_literate.road_checks import (
+    check_inverse_mass, check_landscape, check_position)
 
 
 # book/roads/hmc.ipynb, cell hmc-05

@@ -14,7 +14,8 @@ import autograd.numpy as anp
 import numpy as np
 from autograd.scipy.special import logsumexp
 
-from cmn_literate.checks import check_data, check_X, check_y
+from cmn_literate.road_checks import check_data
+from cmn_literate.checks import check_X, check_y
 from cmn_literate.engineering.coordinates import (
     Shapes, from_white, log_prior_white, theta_shapes, unpack)
 from cmn_literate.engineering.nodes import mean_maps, spread_maps

@@ -8,7 +8,7 @@ that this can give.
 """
 
 __all__ = ["network_logits", "network_log_probs", "log_objective", "mle_objective", "mle_start",
-           "separated_sticks", "MLEFit", "mle_work", "fit_mle", "Point", "MLE", "MAP",
+           "separated_sticks", "MLEFit", "mle_work", "fit_mle", "PointFit", "MLE", "MAP",
            "softmax_twice", "softmax_twice_ceiling"]
 
 
@@ -35,7 +35,8 @@ from cmn_literate.roads.optimizers import climb_work
 from cmn_literate.storage import generator_state
 from cmn_literate.network.simulate import Priors, Theta
 from cmn_literate.checks import (
-    check_choice, check_count, check_optional, check_rng, check_theta, check_X, check_y)
+    check_choice, check_count, check_optional, check_rng, check_X, check_y)
+from cmn_literate.road_checks import check_theta
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_log_probs
 
@@ -255,7 +256,7 @@ def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exac
 
 
 # book/roads/mle.ipynb, cell mle-25
-class Point(NamedTuple):
+class PointFit(NamedTuple):
     """A point estimate, as the estimator keeps it.  [eq-mle-objective]
 
     theta; nodes of the latent integral, of size 0 for the deterministic network;
@@ -281,7 +282,7 @@ def _begin(Z, y, n_classes, settings, rng, priors=None):
     def finish(run):
         end = work.finish(run)
         nodes = end.nodes or Nodes(np.empty((0, 1)), np.empty(0))
-        return Point(end.theta, nodes, end.trace, end.converged)
+        return PointFit(end.theta, nodes, end.trace, end.converged)
 
     return work._replace(finish=finish)
 
@@ -303,7 +304,7 @@ def _pack(point):
 
 
 def _unpack(arrays, settings):
-    return Point(Theta(*(arrays[name] for name in Theta._fields)),
+    return PointFit(Theta(*(arrays[name] for name in Theta._fields)),
                  Nodes(arrays["z"], arrays["w"]), arrays["trace"],
                  bool(arrays["converged"]))
 
@@ -317,7 +318,7 @@ MLE = Learner(
 MAP = MLE._replace(begin=_begin_map, objective="log density")
 
 
-# book/roads/mle.ipynb, cell mle-33
+# book/roads/mle.ipynb, cell mle-34
 def softmax_twice(log_probs):
     """ln softmax of *probabilities*, the mistake.  [eq-mle-twice]
 

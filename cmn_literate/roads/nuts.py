@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import (
-    check_chain_start, check_count, check_nuts)
+from cmn_literate.road_checks import check_chain_start, check_nuts
+from cmn_literate.checks import check_count
 from cmn_literate.engineering.runs import Work, drive
 from cmn_literate.storage import generator_state
 from cmn_literate.roads.hmc import draw_momentum, hamiltonian, leapfrog

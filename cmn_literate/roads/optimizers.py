@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import (
-    check_checkpoint, check_climb, check_climbed, check_count)
+from cmn_literate.checks import check_checkpoint, check_count
+from cmn_literate.road_checks import check_climb, check_climbed
 from cmn_literate.engineering.runs import Work, drive
 
 

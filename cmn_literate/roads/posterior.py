@@ -8,7 +8,7 @@ chains.
 """
 
 __all__ = ["posterior_target", "CAVI_SWEEPS", "starting_points", "divergence_report",
-           "posterior_work", "sample_posterior", "LEARNER"]
+           "posterior_work", "sample_posterior", "NUTS"]
 
 
 # book/roads/posterior.ipynb, cell posterior-02
@@ -172,7 +172,7 @@ def _begin(Z, y, n_classes, settings, rng):
         work.finish(run), Z, options["n_draws"], _steps(s)))
 
 
-LEARNER = Learner(
+NUTS = Learner(
     _begin, predict_sampled, pack_sampled, unpack_sampled,
     options={"n_chains": 16, "n_warmup": 800, "n_draws": 64, "target": "auto",
              "init": "cavi", "max_depth": 10, "target_accept": 0.8, "n_jobs": 1,

@@ -57,14 +57,14 @@ def sizes_at(axis, value):
 
 def problem(N, d, K, h, L, seed=0):
     """Inputs and labels drawn from a conditional mixture network whose classes and experts are about equally frequent."""
-    from cmn_literate.network.simulate import Priors, sample_network, sample_theta
+    from cmn_literate.network.simulate import Priors, sample_data, sample_theta
 
     rng = np.random.default_rng(seed)
     theta = sample_theta(Priors(v0=2.0, a0=4.0, b0=3.0, sigma0=1.5, sigma1=1.5), K, h, L, d, rng)
     theta.beta0[:, -1] = -np.log(np.arange(K - 1, 0, -1.0))
     theta.beta1[:, -1] = -np.log(np.arange(L - 1, 0, -1.0))
     X = rng.normal(size=(N, d))
-    y = sample_network(theta, X, rng).y
+    y = sample_data(theta, X, rng).y
     return X, np.where(np.arange(N) < L, np.arange(N) % L, y)               # every class is there
 
 
@@ -107,7 +107,8 @@ def stepper(method, sizes):
         q = np.append(to_white(pack(theta), shapes, priors), rng.normal(size=N * h))
         return lambda: explicit_value_and_grad(q, X, y, shapes, priors)
     if method == "bbvi":
-        from cmn_literate.roads.bbvi import bound_and_grad, draw_noise, free_of, pack_free, unpack_free
+        from cmn_literate.roads.bbvi import bound_and_grad, free_of, pack_free, unpack_free
+        from cmn_literate.engineering.gamma_draws import draw_noise
         from cmn_literate.engineering.sums import make_rows
 
         rows, x = make_rows(X, y, L), pack_free(free_of(complete_start(X, y, K, h, L, priors, rng)))

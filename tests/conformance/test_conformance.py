@@ -225,7 +225,7 @@ def test_halves_of_surrogate_pairs_in_this_process():
 
 
 @given(st.lists(st.sampled_from(["\ud83d", "\ude00", "\U0001f600", "\\", "u", "d83d", '"', "\n", "x"]), max_size=12).map("".join))
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 def test_words_of_an_adapter_can_be_written_and_are_otherwise_kept(words):
     text = json.dumps(words)                                 # two halves beside each other are a whole there
     assert read_json(text) == json.loads(text).encode(errors="backslashreplace").decode()
@@ -279,7 +279,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st
 
 
 @given(got=JSON, expected=st.sampled_from([1.0, np.inf, [0.0, 1.0], np.zeros((0, 2)), [[1.0, np.nan]]]))
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 def test_comparison_survives_any_answer(got, expected):
     out = compare(got, expected)
     assert out["ok"] == (out["problem"] == "")

@@ -6,19 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from cmn_literate.checks import (
-    check_checkpoint,
-    check_choice,
-    check_climb,
-    check_climbed,
-    check_draws,
-    check_instance,
-    check_leading_axes,
-    check_rng,
-    check_theta,
-    is_number,
-    is_seed,
-)
+from cmn_literate.checks import check_checkpoint, check_choice, check_instance, check_rng, is_number, is_seed
+from cmn_literate.road_checks import check_climb, check_climbed, check_draws, check_leading_axes, check_theta
 
 RATES = {"lr": 0.1, "b1": 0.9, "b2": 0.999, "eps": 0.0, "eps_root": 0.0}
 

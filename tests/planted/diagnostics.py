@@ -31,4 +31,8 @@ FAULTS = [
     ("diag-draws-before-chains", "reshape(draws.n_chains, draws.n_draws, len(y))", "reshape(draws.n_draws, draws.n_chains, len(y)).swapaxes(0, 1)", TESTS),
     ("diag-worst-is-best", "float(split_rhat(draws).max())", "float(split_rhat(draws).min())", TESTS),
     ("diag-report-first-draws", "x[:, last:] for x in", "x[:, :-last] for x in", TESTS),
+    ("methods-rhat-of-the-log-joint-only", 'found["probabilities"].rhat,', "1.0,", ("test_one_table.py",)),
+    ("methods-converged-if-cut-short", "bool(whole and rhat < 1.05 and not lost)", "bool(rhat < 1e9)", ("test_one_table.py",)),
+    ("methods-diverged-and-converged", "and not lost", "", ("test_one_table.py",)),
+    ("methods-first-chain-only", "return predict_from_draws(sampled.draws, Z)", "return predict_from_draws(sampled.draws, Z, max_draws=1)", ("test_one_table.py",)),
 ]

@@ -20,4 +20,7 @@ FAULTS = [
     ("ceiling-of-one-class-more", "1 - np.log(np.e + L - 1)", "1 - np.log(np.e + L)", TESTS),
     ("gradient-is-always-fast", 'if gradient == "fast":', 'if gradient != "slow":', TESTS),
     ("autograd-forgets-the-prior", "return total if priors is None else total + log_prior", "return total if priors is None else total + 0 * log_prior", TESTS),
+    ("methods-map-without-prior", "return _begin(Z, y, n_classes, settings, rng, settings.priors)", "return _begin(Z, y, n_classes, settings, rng)", ("test_one_table.py",)),
+    ("methods-network-scored-exactly", "if not point.nodes.w.size: return network_log_probs(point.theta, Z)",
+     "if point.nodes.w.size > 10**9:\n        return network_log_probs(point.theta, Z)", ("test_one_table.py",)),
 ]

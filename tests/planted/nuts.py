@@ -24,7 +24,6 @@ FAULTS = [
     ("nuts-memory-not-wiped", "inv_mass=inv_mass, step=start_step(step), moments=nothing)", "inv_mass=inv_mass, step=start_step(step), moments=chain.moments or nothing)", TESTS),
     ("nuts-one-seed-for-all-chains", "np.random.default_rng([*plan.key, chain.index, chain.done + 1])", "np.random.default_rng([*plan.key, chain.done + 1])", TESTS),
     ("nuts-same-seed-every-transition", "np.random.default_rng([*plan.key, chain.index, chain.done + 1])", "np.random.default_rng([*plan.key, chain.index, 1])", TESTS),
-    ("nuts-draws-one-late", "if chain.done > plan.n_warmup:", "if chain.done > plan.n_warmup + 1:", TESTS),
-    ("nuts-written-one-early", "first = chain.done - plan.n_warmup - len(kept)", "first = chain.done - plan.n_warmup - len(kept) - 1", TESTS),
-    ("nuts-checkpoint-of-anything", "if different:", "if False:", TESTS),
+    ("nuts-checkpoint-of-any-start", '("nuts", plan, q0, begun)', '("nuts", plan)', TESTS),
+    ("nuts-draws-one-late", "row if chain.done > plan.n_warmup else None", "row if chain.done > plan.n_warmup + 1 else None", TESTS),
 ]

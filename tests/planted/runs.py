@@ -10,7 +10,6 @@ FAULTS = [
     ("run-resume-restarts-clock", 'return Run(unpack_tree(header["states"], arrays, work.kinds), header["done"], kept)',
      'return Run(unpack_tree(header["states"], arrays, work.kinds), [0 for _ in kept], kept)', TESTS),
     ("run-longest-chain-counts", "n = min(map(len, self.kept))", "n = max(map(len, self.kept))", TESTS),
-    ("ascent-tilts-forgotten", "tilts = tuple(tuple(block[1:3]) for block in blocks)\n        return Ascent(", "tilts = state.tilts\n        return Ascent(", TESTS),
-    ("ascent-bound-stale", "after = expand(after, self.priors)\n            bound -=", "after = expand(after, self.priors)\n            bound -= 1.1 *", TESTS),
-    ("ascent-tolerance-not-per-row", "s.tol * len(Z)", "s.tol", TESTS),
+    ("ascent-tilts-forgotten", "return Ascent(after.parameters, _tilts(after),", "return Ascent(after.parameters, state.tilts,", TESTS),
+    ("ascent-forgets-the-last-bound", "elbo = () if state.bound is None else (state.bound,)", "elbo = ()", TESTS),
 ]

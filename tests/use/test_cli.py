@@ -29,7 +29,7 @@ def run(*args, stdin=b"", code=0, process=False):
         handler = signal.getsignal(signal.SIGINT)
         with (pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as said,
               contextlib.redirect_stderr(io.StringIO()) as complained):
-            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), encoding="utf-8"))
             try:
                 status = main([*map(str, args)])
             except SystemExit as left:
@@ -212,7 +212,7 @@ def test_standard_input_may_have_a_byte_order_mark(place):
     data = (place / "train.csv").read_bytes()
     piped = run("fit", "-", *args, stdin=b"\xef\xbb\xbf" + data, process=True)
     assert piped.stdout == run("fit", "-", *args, stdin=data).stdout == run("fit", place / "train.csv", *args).stdout
-    assert "-: expected a CSV file in UTF-8" in refused("fit", "-", "--target", "kind", stdin=b"gr\xf6sse,kind\n1,a\n", process=True)
+    assert "-: expected a CSV file in UTF-8" in refused("fit", "-", "--target", "kind", stdin=b"gr\xf6sse,kind\n1,a\n")
 
 
 def test_blanks_around_names(place, tmp_path, capsys, restored):

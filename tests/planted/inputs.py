@@ -1,0 +1,10 @@
+"""Faults for what the estimator is given."""
+TESTS = ("test_cases.py", "test_classifier.py")
+FAULTS = [
+    ("seed-of-numpy-ignored", "random_state = np.random.mtrand._rand", "random_state = np.random.RandomState()", TESTS),
+    ("missing-labels-pass", "if missing.size and", "if False and", TESTS),
+    ("measurements-are-classes", "if n_classes > max(50, n_rows / 2):", "if n_classes > max(50, 2 * n_rows):", TESTS),
+    ("choice-of-anything", "if value not in list(self.allowed):", "if not self.allowed:", TESTS),
+    ("between-the-ends", "not self.low < value < self.high:\n            raise ValueError(f\"{name}", "not self.low <= value <= self.high:\n            raise ValueError(f\"{name}", TESTS),
+    ("labels-of-this-fold", "codes = np.searchsorted(classes, y)", "codes = np.searchsorted(np.unique(y), y)", ("test_classifier.py",)),
+]
