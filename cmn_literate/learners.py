@@ -33,11 +33,11 @@ class Learner(NamedTuple):
 
 # name -> "module:object", or the learner itself
 LEARNERS = {"cavi": "cmn_literate.engineering.runs:CAVI",
-            "mle": "cmn_literate.roads.one_table:MLE",
-            "map": "cmn_literate.roads.one_table:MAP",
-            "bbvi": "cmn_literate.roads.one_table:BBVI",
-            "nuts": "cmn_literate.roads.one_table:NUTS",
-            "gibbs": "cmn_literate.roads.one_table:GIBBS"}
+            "mle": "cmn_literate.roads.mle:MLE",
+            "map": "cmn_literate.roads.mle:MAP",
+            "bbvi": "cmn_literate.roads.bbvi:LEARNER",
+            "nuts": "cmn_literate.roads.posterior:LEARNER",
+            "gibbs": "cmn_literate.roads.gibbs:LEARNER"}
 
 
 def find_learner(name):

@@ -65,21 +65,6 @@ def read_arrays(path):
     return arrays
 
 
-def check_writable(path):
-    """ValueError unless path is None or a file that write_arrays can write."""
-    if path is None:
-        return
-    try:
-        if os.path.isdir(path) or not os.path.basename(path):
-            raise OSError("it is a folder")
-        part = os.fspath(path) + f".{os.getpid()}.part"
-        open(part, "wb").close()
-        os.unlink(part)
-    except (OSError, TypeError, ValueError) as error:
-        raise ValueError("checkpoint: expected a file that can be written, got "
-                         f"{path!r} ({error})") from None
-
-
 # ---- what a run is made of
 
 def pack_tree(value, arrays, name):

@@ -6,16 +6,16 @@ the order in which chains are served, nor the number of processes, nor a night i
 change a single draw.
 """
 
-__all__ = ["spawn", "run_chains", "in_step", "attend", "stack_chains", "unstack_chains"]
+__all__ = ["spawn", "worker_pool", "run_chains"]
 
 
 # book/engineering/chains.ipynb, cell chains-02
+import multiprocessing
 import signal
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from contextlib import closing
-
-import numpy as np
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 
 
 # book/engineering/chains.ipynb, cell chains-05
@@ -32,6 +32,24 @@ def spawn(rng, n):
 
 
 # book/engineering/chains.ipynb, cell chains-08
+@contextmanager
+def worker_pool(n_jobs):
+    """A pool of n_jobs processes, which leave Ctrl-C to this one.  [eq-chain-commute]
+
+    RuntimeError in one line where processes are spawned and cannot come up."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SystemExit(1)             # a worker that reads the caller's script
+    try:
+        with ProcessPoolExecutor(n_jobs, initializer=signal.signal,
+                                 initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
+            yield pool
+    except BrokenProcessPool:
+        raise RuntimeError(
+            "n_jobs: the worker processes ended at once; where processes are spawned, "
+            'a script must do its work under `if __name__ == "__main__":`, '
+            "or ask for n_jobs=1") from None
+
+
 def run_chains(advance, chains, unfinished, n_jobs=1):
     """All chains to their ends in turns, portion by portion, in n_jobs processes.
     [eq-chain-step, eq-chain-commute]
@@ -48,8 +66,7 @@ def run_chains(advance, chains, unfinished, n_jobs=1):
                 turns.append(chain)
             yield chain, kept
         return
-    with ProcessPoolExecutor(n_jobs, initializer=signal.signal,
-                             initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
+    with worker_pool(n_jobs) as pool:
         running = {pool.submit(advance, chain) for chain in filter(unfinished, chains)}
         try:
             while running:
@@ -61,55 +78,3 @@ def run_chains(advance, chains, unfinished, n_jobs=1):
         finally:
             for job in running:
                 job.cancel()
-
-
-# book/engineering/chains.ipynb, cell chains-10
-def in_step(portions, n_chains):
-    """Rounds of portions, one of every chain, in the order of chain.index.
-    [eq-chain-commute]   portions of run_chains -> iterator over lists of them"""
-    waiting = [deque() for _ in range(n_chains)]
-    with closing(portions):
-        for portion in portions:
-            waiting[portion[0].index].append(portion)
-            if all(waiting):
-                yield [queue.popleft() for queue in waiting]
-
-
-# book/engineering/chains.ipynb, cell chains-14
-def attend(portions, note, save, due, callback=None):
-    """Take all portions; store when due, and at the end however it comes.
-    [eq-chain-commute]
-
-    note(portion) -> (done, value) puts it where it belongs
-    save() writes a file; due(done) says whether to do so now
-    callback(done, value) after each portion
-    -> the KeyboardInterrupt that ended it, or None
-    """
-    try:
-        with closing(portions):
-            for portion in portions:
-                done, value = note(portion)
-                if due(done):
-                    save()
-                if callback is not None:
-                    callback(done, value)
-    except KeyboardInterrupt as interrupt:
-        return interrupt
-    finally:
-        save()
-    return None
-
-
-# book/engineering/chains.ipynb, cell chains-16
-def stack_chains(chains):
-    """{"chain00": part 0 of all chains, ...}, arrays for a file.  [eq-chain-step]
-    chains: for each the same number of numbers and arrays"""
-    return {f"chain{j:02d}": np.array(part) for j, part in enumerate(zip(*chains))}
-
-
-def unstack_chains(arrays):
-    """The chains of stack_chains, as lists; other names are left alone.
-    [eq-chain-step]"""
-    parts = [arrays[name] for name in sorted(arrays) if name.startswith("chain")]
-    return [[v.item() if np.ndim(v) == 0 else np.array(v) for v in chain]
-            for chain in zip(*parts)]

@@ -6,37 +6,32 @@ driver can therefore stop, store, resume, watch and share out among processes th
 them, and what was interrupted ends at the very bits of a run that never was.
 """
 
-__all__ = ["never", "Work", "Run", "advance", "worker_pool", "in_turns", "portions", "store_run",
-           "restore_run", "stored_generator", "Track", "drive", "Ascent", "has_converged",
+__all__ = ["never", "Work", "Run", "advance", "portions", "store_run", "restore_run",
+           "stored_generator", "StepBack", "Track", "drive", "Ascent", "has_converged",
            "ascent_work", "CAVI"]
 
 
 # book/engineering/runs.ipynb, cell runs-02
-import multiprocessing
 import os
-import signal
 import time
 import warnings
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import check_count
-from cmn_literate.learners import Learner
-from cmn_literate.engineering.fit import Fit, expand
-from cmn_literate.engineering.sums import block_sweep, make_blocks
-from cmn_literate.engineering.starts import init_parameters
-from cmn_literate.network.elbo import global_kl
-from cmn_literate.network.latents import Parameters
+from cmn_literate.checks import check_checkpoint, check_count
+from cmn_literate.engineering.chains import run_chains
+from cmn_literate.engineering.fit import Fit, Resume, begin, finish, step
 from cmn_literate.engineering.quadrature import predict_log_proba
+from cmn_literate.engineering.sums import Block
+from cmn_literate.learners import Learner
+from cmn_literate.network.latents import Parameters
 from cmn_literate.storage import (
-    check_writable, fingerprint, generator_from, generator_state, pack_tree,
-    read_arrays, unpack_tree, write_arrays)
+    fingerprint, generator_from, generator_state, pack_tree, read_arrays,
+    unpack_tree, write_arrays)
 
 
 # book/engineering/runs.ipynb, cell runs-05
@@ -119,80 +114,34 @@ def advance(step, stop, state, done, most, seconds=np.inf):
 
 
 # book/engineering/runs.ipynb, cell runs-09
-def _ignore_interrupts():
-    """In a worker, Ctrl-C is left to the main process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def worker_pool(n_jobs):
-    """A pool of n_jobs processes.  [eq-run-step]
-
-    RuntimeError in one line where processes are spawned and cannot come up."""
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise SystemExit(1)             # a worker that reads the caller's script
-    try:
-        with ProcessPoolExecutor(n_jobs, initializer=_ignore_interrupts) as pool:
-            yield pool
-    except BrokenProcessPool:
-        raise RuntimeError(
-            "n_jobs: the worker processes ended at once; where processes are spawned, "
-            'a script must do its work under `if __name__ == "__main__":`, '
-            "or ask for n_jobs=1") from None
-
-
-def in_turns(tasks, n_jobs=1):
-    """Call functions in n_jobs processes.  [eq-run-step]
-
-    tasks: a deque of (name, function, arguments), to which the caller may add while
-    it reads -> iterator over (name, value), in the order in which they are done
-    """
-    if n_jobs == 1:
-        while tasks:
-            name, function, arguments = tasks.popleft()
-            yield name, function(*arguments)
-        return
-    with worker_pool(n_jobs) as pool:
-        running = {}
-        try:
-            while tasks or running:
-                while tasks:
-                    name, function, arguments = tasks.popleft()
-                    running[pool.submit(function, *arguments)] = name
-                for job in wait(running, return_when=FIRST_COMPLETED)[0]:
-                    yield running.pop(job), job.result()
-        finally:
-            for job in running:
-                job.cancel()
+def _portion(chain, step, stop, total, most, seconds):
+    """A portion of the chain (number, state, done).   -> chain, (records, fine)"""
+    c, state, done = chain
+    state, done, rows, fine = advance(
+        step, stop, state, done, min(most, total - done), seconds)
+    return (c, state, done), (rows, fine)
 
 
 def portions(work, states, done, n_jobs=1):
-    """All chains to their ends in turns, portion by portion.  [eq-run-step]
+    """All chains to their ends in turns, portion by portion.
+    [eq-run-step, eq-chain-commute]
 
-    states, done: of each chain -> iterator over (chain, (state, done, records, fine))
+    states, done: of each chain -> iterator over ((chain, state, done), (records, fine))
     """
-    tasks = deque()
-
-    def add(c, state, done):
-        if done < work.total and not work.stop(state):
-            most = min(work.most, work.total - done)
-            tasks.append((c, advance, (
-                work.step, work.stop, state, done, most, work.seconds)))
-
-    for c, (state, steps) in enumerate(zip(states, done)):
-        add(c, state, steps)
-    with closing(in_turns(tasks, n_jobs)) as results:
-        for c, result in results:
-            if result[3]:
-                add(c, *result[:2])
-            yield c, result
+    w = work
+    move = partial(_portion, step=w.step, stop=w.stop, total=w.total, most=w.most,
+                   seconds=w.seconds)
+    chains = zip(range(len(states)), states, done)
+    return run_chains(move, chains, lambda chain: chain[2] < w.total
+                      and not w.stop(chain[1]), n_jobs)
 
 
 # book/engineering/runs.ipynb, cell runs-13
 def _identity(work):
     """Fingerprint of a run."""
-    rng = pack_tree(work.rng, {}, "rng") if work.rng is None else repr(work.rng)
-    return fingerprint("run", work.problem, rng)
+    arrays = {}
+    rng = repr(pack_tree(work.rng, arrays, "rng"))
+    return fingerprint("run", work.problem, rng, *arrays.values())
 
 
 def store_run(path, work, run):
@@ -247,6 +196,10 @@ def stored_generator(path):
 
 
 # book/engineering/runs.ipynb, cell runs-14
+class StepBack(Exception):
+    """No step can be made from here: the one before is taken back."""
+
+
 class Track:
     """A run on its way: whatever moment an interrupt takes, run() is whole.
     [eq-run-resume]"""
@@ -280,7 +233,7 @@ def drive(work, callback=None, checkpoint=None, n_jobs=1):
     -> Run.  Ctrl-C ends it at the last whole portions, reason "interrupted"; it is
     KeyboardInterrupt if nothing has been kept yet.  ValueError: checkpoint, n_jobs.
     """
-    check_writable(checkpoint)
+    check_checkpoint(checkpoint)
     n_jobs = check_count(n_jobs, "n_jobs")
     if checkpoint is not None and os.path.exists(checkpoint):
         begun = restore_run(checkpoint, work)
@@ -292,24 +245,25 @@ def drive(work, callback=None, checkpoint=None, n_jobs=1):
         _lead(work, track, begun, callback, checkpoint, n_jobs)
     except KeyboardInterrupt:
         reason = "interrupted"
-    except FloatingPointError:
+    except StepBack:
         track.now, reason = track.before, "not finite"
-    run = track.run(reason)
-    if checkpoint is not None and any(run.done):
-        store_run(checkpoint, work, run)
+    finally:
+        run = track.run(reason)
+        if checkpoint is not None and any(run.done):
+            store_run(checkpoint, work, run)
     if reason == "interrupted" and not min(map(len, run.kept)):
         raise KeyboardInterrupt
     return run
 
 
 def _lead(work, track, begun, callback, checkpoint, n_jobs):
-    """Move the chains of a Track, showing and storing; FloatingPointError where a
-    step cannot be made."""
+    """Move the chains of a Track, showing and storing; StepBack where a step
+    cannot be made."""
     count, stored = work.count(begun.done), time.monotonic()
     with closing(portions(work, begun.states, begun.done, n_jobs)) as stream:
-        for c, (state, done, rows, fine) in stream:
+        for (c, state, done), (rows, fine) in stream:
             if not fine:
-                raise FloatingPointError
+                raise StepBack
             track.move(c, state, done, rows)
             old, count = count, work.count([done for _, done, _ in track.now])
             due = time.monotonic() - stored >= work.every if work.timed else (
@@ -325,8 +279,8 @@ def _lead(work, track, begun, callback, checkpoint, n_jobs):
 class Ascent(NamedTuple):
     """State of coordinate ascent between two sweeps.  [eq-run-step]
 
-    parameters Parameters; tilts: what each block of rows remembers; bound of the last
-    sweep (nats; None before the first); converged
+    parameters Parameters; tilts: what each block remembers, (omega, gamma); bound of
+    the last sweep (nats; None before the first); converged
     """
     parameters: Parameters
     tilts: tuple
@@ -335,23 +289,25 @@ class Ascent(NamedTuple):
 
 
 class _Sweeper(NamedTuple):
-    """What a sweep reads and does not change."""
-    rows: tuple
-    priors: object
+    """What a sweep reads and does not change: the rows, and how to step."""
+    begun: Resume
+    tol: float
     inner: int
     accelerate: bool
-    least: float
 
     def __call__(self, state, t):
-        blocks = [(rows, *tilt, None) for rows, tilt in zip(self.rows, state.tilts)]
-        after, bound = block_sweep(blocks, state.parameters, self.priors, self.inner)
-        if self.accelerate:
-            bound += sum(global_kl(after, self.priors).values())
-            after = expand(after, self.priors)
-            bound -= sum(global_kl(after, self.priors).values())
-        gain = np.inf if state.bound is None else bound - state.bound
-        tilts = tuple(tuple(block[1:3]) for block in blocks)
-        return Ascent(after, tilts, float(bound), bool(gain < self.least)), (bound,)
+        blocks = tuple(Block(block.rows, *tilt) for block, tilt in zip(
+            self.begun.blocks, state.tilts))
+        elbo = () if state.bound is None else (state.bound,)
+        after = step(self.begun._replace(
+            parameters=state.parameters, blocks=blocks, elbo=elbo), self.tol,
+            self.inner, self.accelerate)
+        bound = after.elbo[-1]
+        return Ascent(after.parameters, _tilts(after), bound, after.converged), (bound,)
+
+
+def _tilts(resume):
+    return tuple((block.omega, block.gamma) for block in resume.blocks)
 
 
 def has_converged(state):
@@ -361,34 +317,28 @@ def has_converged(state):
 
 # book/engineering/runs.ipynb, cell runs-20
 def ascent_work(Z, y, n_classes, settings, rng):
-    """Coordinate ascent as a Work.  [eq-run-step]
+    """Coordinate ascent as a Work, which finishes as a Fit.  [eq-run-step]
 
     Z (N,d), y (N,) in 0..L-1; settings: n_experts, latent_dim, priors, init,
     max_sweeps, tol, inner, omega1, accelerate as in fit; rng Generator
     """
-    s, shared = settings, settings.omega1 == "shared"
-    h = n_classes - 1 if s.latent_dim is None else s.latent_dim
-    sizes, rng_state = (s.n_experts, h, n_classes), generator_state(rng)
-    blocks = make_blocks(Z, y, *sizes, shared)
+    s, origin = settings, generator_state(rng)
+    begun = begin(Z, y, s.n_experts, s.latent_dim, n_classes, s.priors, rng, s.init,
+                  s.omega1)
+    first = Ascent(begun.parameters, _tilts(begun), None, False)
 
-    def start():
-        parameters = init_parameters(Z, y, *sizes, s.priors, rng, s.init)
-        tilts = tuple(tuple(block[1:3]) for block in blocks)
-        return [Ascent(parameters, tilts, None, False)]
-
-    def finish(run):
-        elbo, = run.table()
-        state, = run.states
+    def ascended(run):
+        (state,), elbo = run.states, tuple(bound for bound, in run.kept[0])
         if run.reason != "steps":
-            warnings.warn(f"{run.reason}: this is the fit after {elbo.size} whole "
+            warnings.warn(f"{run.reason}: this is the fit after {len(elbo)} whole "
                           "sweeps", stacklevel=3)
-        return Fit(state.parameters, elbo[0], elbo.size, state.converged, n_classes,
-                   s.priors, shared)
+        return finish(begun._replace(parameters=state.parameters, elbo=elbo,
+                                     converged=state.converged))
 
-    step = _Sweeper(tuple(block[0] for block in blocks), s.priors, s.inner,
-                    s.accelerate, s.tol * len(Z))
-    return Work(start, step, s.max_sweeps, finish, ("cavi", Z, y, sizes, s.priors,
-                s.init, s.tol, s.inner, s.omega1, s.accelerate), rng_state,
+    problem = ("cavi", Z, y, n_classes, s.n_experts, s.latent_dim, s.priors, s.init,
+               s.tol, s.inner, s.omega1, s.accelerate)
+    return Work(lambda: [first], _Sweeper(begun, s.tol, s.inner, s.accelerate),
+                s.max_sweeps, ascended, problem, origin,
                 lambda states, c: states[c].bound, has_converged,
                 kinds=(Ascent, Parameters), every=100)
 

@@ -9,7 +9,8 @@ mean. For a mixture they have to be computed for predictions, not for parameters
 __all__ = ["split_chains", "autocovariance", "effective_size", "rhat", "normal_scores",
            "split_rhat", "ess_mean", "ess_bulk", "ess_tail", "mcse_mean", "bfmi", "PosteriorDraws",
            "draw_log_probs", "predict_from_draws", "pointwise_log_likelihood", "Worst", "worst",
-           "convergence"]
+           "convergence", "worst_rhat", "Sampled", "keep_draws", "predict_sampled", "pack_sampled",
+           "unpack_sampled"]
 
 
 # book/roads/diagnostics.ipynb, cell diagnostics-02
@@ -312,3 +313,74 @@ def convergence(draws, X, nodes=None, max_draws_each=None, rng=0):
     logs = logs.reshape((draws.n_chains, draws.n_draws) + logs.shape[1:])
     return {"probabilities": worst(logs), "log joint": worst(draws.log_joint),
             "parameters": worst(draws.phi)}
+
+
+# book/roads/diagnostics.ipynb, cell diagnostics-55
+def worst_rhat(draws, X, n_rows=20):
+    """Largest split R-hat of the log density and of ln p of the classes at n_rows
+    rows of X (N,d).  [eq-table-rhat]
+
+    -> float; inf where it cannot be known: below 4 draws per chain, if a number is
+    not finite, or if the log density or all ln p never vary
+    ValueError names a bad argument.
+    """
+    X, n_rows = check_X(X), check_count(n_rows, "n_rows")
+    if not len(X):
+        raise ValueError("X: expected at least one row, got none")
+    if draws.n_draws < 4 or not np.isfinite(draws.log_joint).all():
+        return np.inf
+    rows = np.unique(np.linspace(0, len(X) - 1, n_rows).round().astype(int))
+    found = convergence(draws, X[rows])
+    rhat = np.max([1.0, found["probabilities"].rhat, found["log joint"].rhat])
+    return np.inf if np.isnan(rhat) else float(rhat)
+
+
+# book/roads/diagnostics.ipynb, cell diagnostics-58
+class Sampled(NamedTuple):
+    """Draws, as the estimator keeps them.  [eq-table-rhat]
+
+    draws PosteriorDraws; trace (n_draws,) log density, mean over chains;
+    n_sweeps transitions made, warm-up included (after an interrupt: draws of each
+    chain); rhat see worst_rhat; converged
+    """
+    draws: PosteriorDraws
+    trace: np.ndarray
+    n_sweeps: int
+    rhat: float
+    converged: bool
+
+
+def keep_draws(draws, Z, expected, steps):
+    """Draws as the estimator keeps them: converged if all the expected draws are
+    there, worst_rhat is below 1.05 and none diverged.  [eq-table-rhat]
+    -> Sampled"""
+    rhat = worst_rhat(draws, Z)
+    whole = draws.n_draws == expected
+    lost = np.any(draws.stats.get("divergent", False))
+    return Sampled(draws, draws.log_joint.mean(0), steps if whole else draws.n_draws,
+                   rhat, bool(whole and rhat < 1.05 and not lost))
+
+
+# book/roads/diagnostics.ipynb, cell diagnostics-59
+def predict_sampled(sampled, Z):
+    """Forecast of kept draws.  [eq-diag-average]   Z (n,d) -> (n,L) nats"""
+    return predict_from_draws(sampled.draws, Z)
+
+
+def pack_sampled(sampled):
+    """Sampled as arrays by name, for a file.  [eq-table-rhat]"""
+    numbers = {"n_sweeps": sampled.n_sweeps, "rhat": sampled.rhat,
+               "converged": sampled.converged, "log_joint": sampled.draws.log_joint}
+    stats = {f"stats-{name}": x for name, x in sampled.draws.stats.items()}
+    return {**sampled.draws.theta._asdict(), **stats,
+            **{name: np.array(x) for name, x in numbers.items()}}
+
+
+def unpack_sampled(arrays, settings):
+    """The inverse of pack_sampled.  [eq-table-rhat]"""
+    theta = Theta(*(arrays[name] for name in Theta._fields))
+    stats = {name.removeprefix("stats-"): x for name, x in arrays.items()
+             if name.startswith("stats-")}
+    draws = PosteriorDraws(theta, arrays["log_joint"], stats)
+    return Sampled(draws, draws.log_joint.mean(0), int(arrays["n_sweeps"]),
+                   float(arrays["rhat"]), bool(arrays["converged"]))

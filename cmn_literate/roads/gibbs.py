@@ -9,12 +9,11 @@ are sharp enough to catch a forgotten prior or a missing half.
 __all__ = ["GibbsState", "draw_omega", "draw_gaussian", "draw_coefficients", "draw_experts",
            "label_parabola", "choice_scores", "draw_choice", "draw_latents", "draw_maps",
            "draw_axes", "complete_log_joint", "gibbs_sweep", "start_state", "SEGMENT", "Chain",
-           "gibbs"]
+           "gibbs_work", "gibbs", "LEARNER"]
 
 
 # book/roads/gibbs.ipynb, cell gibbs-02
 import copy
-import os
 import warnings
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -22,23 +21,24 @@ from typing import NamedTuple
 import numpy as np
 
 from cmn_literate.checks import check_problem
-from cmn_literate.engineering.sums import block_sweep, make_blocks
 from cmn_literate.engineering.starts import init_parameters
-from cmn_literate.storage import read_arrays, write_arrays
-from cmn_literate.roads.diagnostics import PosteriorDraws
+from cmn_literate.engineering.sums import block_sweep, make_blocks
+from cmn_literate.roads.diagnostics import (
+    PosteriorDraws, keep_draws, pack_sampled, predict_sampled, unpack_sampled)
 from cmn_literate.network.experts import experts_from_sums, weighted_gram
 from cmn_literate.engineering.packed import spd_inverse_stacked
 from cmn_literate.network.latents import responsibilities
 from cmn_literate.engineering.coordinates import log_prior, pack, theta_shapes
 from cmn_literate.ideas.logistic import coefficients_from_sums
 from cmn_literate.checks import check_checkpoint, check_rng
-from cmn_literate.storage import fingerprint
+from cmn_literate.storage import generator_state
 from cmn_literate.network.predict import sample_parameters
 from cmn_literate.network.simulate import (
     Priors, Theta, sample_data, sample_theta)
 from cmn_literate.checks import check_choice, check_count, check_kind
-from cmn_literate.engineering.chains import (
-    attend, in_step, run_chains, spawn, stack_chains, unstack_chains)
+from cmn_literate.engineering.chains import spawn
+from cmn_literate.engineering.runs import Work, drive
+from cmn_literate.learners import Learner, learner_options
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_counts, stick_log_probs
 
@@ -278,98 +278,60 @@ SEGMENT = 50                                # sweeps between two looks at the cl
 
 
 class Chain(NamedTuple):
-    """All that the future of a chain depends on.  [eq-gibbs-resume]
-
-    index of the chain, done: sweeps so far, GibbsState, Generator
-    """
-    index: int
-    done: int
+    """All that the future of a chain depends on: GibbsState, Generator.
+    [eq-gibbs-resume]"""
     state: GibbsState
     rng: np.random.Generator
 
 
-def _advance(chain, X, y, priors, keep):
-    """A segment: sweep on, storing theta, log joint and the number of experts that
-    own rows where keep is true.   -> Chain, (six arrays, last log joint)"""
-    state, rng, rows = chain.state, copy.deepcopy(chain.rng), []
-    for wanted in keep[chain.done:chain.done + SEGMENT]:
-        state = gibbs_sweep(state, X, y, priors, rng)
-        if wanted:
-            rows.append((*state.theta, complete_log_joint(state, X, y, priors),
-                         len(np.unique(state.z))))
-    value = complete_log_joint(state, X, y, priors)
-    shapes = [*(v.shape for v in state.theta), (), ()]
-    kept = [np.array([row[i] for row in rows]).reshape((len(rows), *shape))
-            for i, shape in enumerate(shapes)]
-    done = min(chain.done + SEGMENT, len(keep))
-    return Chain(chain.index, done, state, rng), (kept, value)
+def _sweep_on(chain, t, X, y, priors, keep):
+    """A sweep as the step of a Work; where keep[t] is true its record is theta, log
+    joint and the number of experts that own rows."""
+    rng = copy.deepcopy(chain.rng)
+    state = gibbs_sweep(chain.state, X, y, priors, rng)
+    row = (*state.theta, complete_log_joint(state, X, y, priors),
+           len(np.unique(state.z))) if keep[t] else None
+    return Chain(state, rng), row
 
 
 # book/roads/gibbs.ipynb, cell gibbs-44
-class _Run(NamedTuple):
-    """Sweeps done, chains, and the six arrays (chain, draw, ...) kept so far."""
-    done: int
-    chains: list
-    kept: list
+def gibbs_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
+               priors=Priors(),  # noqa: B008  Priors are frozen
+               n_chains=4, n_warmup=1000, n_draws=1000, thin=1, rng=0, init="prior",
+               every=1000):
+    """gibbs as a Work, which finishes as PosteriorDraws; its arguments.
+    [eq-gibbs-sweep, eq-gibbs-start, eq-gibbs-resume]"""
+    check_kind(priors, "priors", Priors)
+    check_choice(init, "init", ("prior", "cavi"))
+    for name, value in {"n_chains": n_chains, "n_warmup": n_warmup,
+                        "n_draws": n_draws, "thin": thin,
+                        "checkpoint_every": every}.items():
+        check_count(value, name, least=0 if name == "n_warmup" else 1)
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
+    rng = check_rng(rng)
+    origin, generators = generator_state(rng), spawn(rng, n_chains)
+    sweep = np.arange(1, n_warmup + n_draws * thin + 1) - n_warmup
+    keep = (sweep > 0) & (sweep % thin == 0)
+
+    def start():
+        return [Chain(start_state(X, y, sizes, priors, g, init), g)
+                for g in generators]
+
+    def finish(run):
+        *theta, log_joint, occupied = run.table()
+        if run.reason != "steps":
+            warnings.warn(f"interrupted: {log_joint.shape[1]} of {n_draws} draws of "
+                          "each chain", RuntimeWarning, stacklevel=3)
+        return PosteriorDraws(Theta(*theta), log_joint, {"occupied": occupied})
+
+    return Work(
+        start, partial(_sweep_on, X=X, y=y, priors=priors, keep=keep), len(keep),
+        finish, ("gibbs", X, y, sizes, priors, n_chains, n_warmup, thin, init), origin,
+        lambda states, c: float(np.mean([complete_log_joint(
+            chain.state, X, y, priors) for chain in states])),
+        kinds=(Chain, GibbsState, Theta), most=SEGMENT, every=every)
 
 
-def _after(run, portions):
-    """The run after a segment of every chain.   -> _Run, mean log joint"""
-    chains, results = zip(*portions)
-    kept, values = zip(*results)
-    kept = [np.stack(part) for part in zip(*kept)]
-    if run.kept:
-        kept = [np.concatenate(two, axis=1) for two in zip(run.kept, kept)]
-    return _Run(chains[0].done, list(chains), kept), float(np.mean(values))
-
-
-def _save(path, identity, run):
-    """Write a run to its file.  [eq-gibbs-resume]"""
-    states = [(*chain.state.theta, *chain.state[1:]) for chain in run.chains]
-    arrays = stack_chains(states)
-    arrays |= {f"kept{i}": part for i, part in enumerate(run.kept)}
-    write_arrays(path, arrays, identity=identity, done=run.done,
-                 noise=[chain.rng.bit_generator.state for chain in run.chains])
-
-
-def _resume(path, identity, generators, total):
-    """The run in a file of this very problem."""
-    stored = read_arrays(path)
-    header = stored["header"]
-    if header.get("identity") != identity:
-        raise ValueError("checkpoint: expected a run of this problem, seed and "
-                         f"options, got another one in {path}")
-    if header["done"] > total:
-        raise ValueError(f"checkpoint: expected at most {total} sweeps, got "
-                         f"{header['done']} in {path}: ask for more draws")
-    chains, done = [], header["done"]
-    for parts, rng, noise in zip(unstack_chains(stored), generators, header["noise"]):
-        rng.bit_generator.state = noise
-        state = GibbsState(Theta(*parts[:4]), *parts[4:])
-        chains.append(Chain(len(chains), done, state, rng))
-    return _Run(done, chains, [stored[f"kept{i}"] for i in range(6)])
-
-
-# book/roads/gibbs.ipynb, cell gibbs-45
-def _run_on(run, X, y, priors, keep, n_jobs, path, every, identity, callback):
-    """The run to its end, or to Ctrl-C, stored on the way.   -> _Run, interrupt"""
-    def note(portions):
-        nonlocal run
-        run, value = _after(run, portions)
-        return run.done, value
-
-    def save():
-        if path is not None and run.done:
-            _save(path, identity, run)
-
-    turns = run_chains(partial(_advance, X=X, y=y, priors=priors, keep=keep),
-                       run.chains, lambda chain: chain.done < len(keep), n_jobs)
-    cut = attend(in_step(turns, len(run.chains)), note, save,
-                 lambda done: done // every > (done - SEGMENT) // every, callback)
-    return run, cut
-
-
-# book/roads/gibbs.ipynb, cell gibbs-46
 def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
           priors=Priors(),  # noqa: B008  Priors are frozen
           n_chains=4, n_warmup=1000, n_draws=1000, thin=1, rng=0, init="prior",
@@ -391,30 +353,31 @@ def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
     Ctrl-C returns the draws made so far, with a RuntimeWarning.  ValueError names
     a bad argument.
     """
-    check_kind(priors, "priors", Priors)
-    check_choice(init, "init", ("prior", "cavi"))
-    for name, value in {"n_chains": n_chains, "n_warmup": n_warmup,
-                        "n_draws": n_draws, "thin": thin, "n_jobs": n_jobs,
-                        "checkpoint_every": checkpoint_every}.items():
-        check_count(value, name, least=0 if name == "n_warmup" else 1)
+    check_count(n_jobs, "n_jobs")
     check_checkpoint(checkpoint)
-    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
-    generators = spawn(check_rng(rng), n_chains)
-    identity = fingerprint("gibbs", X, y, sizes, priors, n_warmup, thin, init,
-                           [g.bit_generator.state for g in generators])
-    sweep = np.arange(1, n_warmup + n_draws * thin + 1) - n_warmup
-    keep = (sweep > 0) & (sweep % thin == 0)
-    if checkpoint is not None and os.path.exists(checkpoint):
-        run = _resume(checkpoint, identity, generators, len(keep))
-    else:
-        run = _Run(0, [Chain(i, 0, start_state(X, y, sizes, priors, g, init), g)
-                       for i, g in enumerate(generators)], [])
-    run, cut = _run_on(run, X, y, priors, keep, n_jobs, checkpoint,
-                       checkpoint_every, identity, callback)
-    if cut is not None:
-        if not run.kept or not run.kept[4].size:
-            raise cut
-        warnings.warn(f"interrupted: {run.kept[4].shape[1]} of {n_draws} draws of "
-                      "each chain", RuntimeWarning, stacklevel=2)
-    theta, (log_joint, occupied) = Theta(*run.kept[:4]), run.kept[4:]
-    return PosteriorDraws(theta, log_joint, {"occupied": occupied})
+    work = gibbs_work(X, y, n_experts, latent_dim, n_classes, priors, n_chains,
+                      n_warmup, n_draws, thin, rng, init, checkpoint_every)
+    return work.finish(drive(work, callback, checkpoint, n_jobs))
+
+
+# book/roads/gibbs.ipynb, cell gibbs-46
+def _steps(settings):
+    options = learner_options(settings)
+    return options["n_warmup"] + options["n_draws"] * options["thin"]
+
+
+def _begin(Z, y, n_classes, settings, rng):
+    s, options = settings, learner_options(settings)
+    del options["checkpoint"], options["n_jobs"]
+    work = gibbs_work(Z, y, s.n_experts, s.latent_dim, n_classes, s.priors, rng=rng,
+                      **options)
+    return work._replace(finish=lambda run: keep_draws(
+        work.finish(run), Z, options["n_draws"], _steps(s)))
+
+
+LEARNER = Learner(
+    _begin, predict_sampled, pack_sampled, unpack_sampled,
+    options={"n_chains": 4, "n_warmup": 1000, "n_draws": 1000, "thin": 1,
+             "init": "prior", "n_jobs": 1, "checkpoint": None},
+    steps=_steps, objective="log density", step="sweep",
+    advice="raise n_warmup and n_draws in method_options")

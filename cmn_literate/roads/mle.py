@@ -8,12 +8,14 @@ that this can give.
 """
 
 __all__ = ["network_logits", "network_log_probs", "log_objective", "mle_objective", "mle_start",
-           "separated_sticks", "MLEFit", "fit_mle", "softmax_twice", "softmax_twice_ceiling"]
+           "separated_sticks", "MLEFit", "mle_work", "fit_mle", "Point", "MLE", "MAP",
+           "softmax_twice", "softmax_twice_ceiling"]
 
 
 # book/roads/mle.ipynb, cell mle-02
 import warnings
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import autograd.numpy as anp
 import numpy as np
@@ -27,7 +29,10 @@ from cmn_literate.engineering.gradients import (
     class_log_probs, likelihood_value_and_grad, network_rows, network_value_and_grad)
 from cmn_literate.engineering.nodes import Nodes, latent_nodes
 from cmn_literate.roads.likelihood import log_likelihood
-from cmn_literate.roads.optimizers import maximize
+from cmn_literate.engineering.runs import drive
+from cmn_literate.learners import Learner, learner_options
+from cmn_literate.roads.optimizers import climb_work
+from cmn_literate.storage import generator_state
 from cmn_literate.network.simulate import Priors, Theta
 from cmn_literate.checks import (
     check_choice, check_count, check_optional, check_rng, check_theta, check_X, check_y)
@@ -190,6 +195,44 @@ class MLEFit:
 
 
 # book/roads/mle.ipynb, cell mle-23
+def mle_work(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exact",
+             priors=None, n_steps=20_000, lr=1e-3, rng=0, n_nodes=None, start=None,
+             gradient="fast"):
+    """fit_mle as a Work, which finishes as an MLEFit; its arguments.
+    [eq-mle-objective, eq-mle-map]"""
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
+    shapes = Shapes(*sizes, X.shape[1])
+    check_choice(objective, "objective", ("exact", "network"))
+    check_choice(gradient, "gradient", ("fast", "autograd"))
+    if n_nodes is not None:
+        check_count(n_nodes, "n_nodes")
+    check_optional(priors, "priors", Priors)
+    check_theta(start, shapes, Theta, theta_shapes)
+    rng = check_rng(rng)
+    origin = generator_state(rng)
+    phi = mle_start(shapes, rng) if start is None else pack(start)
+    nodes = None if objective == "network" else latent_nodes(
+        shapes, n_nodes, rng.integers(2**32))
+    climb = mle_objective(X, y, shapes, objective, priors, nodes, gradient)
+    work = climb_work(climb, phi, n_steps, lr=lr, origin=origin, problem=(
+        "fit_mle", X, y, shapes, objective, priors, nodes, gradient))
+
+    def finish(run):
+        end = work.finish(run)
+        theta = unpack(end.x, shapes)
+        value = mle_objective(X, y, shapes, objective, None, nodes)(end.x)[0]
+        separated = bool(separated_sticks(theta, X, y, objective).all())
+        if separated and priors is None:
+            warnings.warn(
+                "the rows are separated: the likelihood rises for ever and has no "
+                f"maximum; {end.n_steps} steps have led to here", RuntimeWarning,
+                stacklevel=3)
+        return MLEFit(theta, objective, value, end.trace, end.n_steps, end.reason,
+                      priors, separated, nodes)
+
+    return work._replace(finish=finish)
+
+
 def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exact",
             priors=None, n_steps=20_000, lr=1e-3, rng=0, n_nodes=None, start=None,
             callback=None, checkpoint=None, gradient="fast"):
@@ -206,34 +249,75 @@ def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exac
     -> MLEFit, with a RuntimeWarning if the likelihood has no maximum.
     ValueError names a bad argument.
     """
-    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
-    shapes = Shapes(*sizes, X.shape[1])
-    check_choice(objective, "objective", ("exact", "network"))
-    check_choice(gradient, "gradient", ("fast", "autograd"))
-    if n_nodes is not None:
-        check_count(n_nodes, "n_nodes")
-    check_optional(priors, "priors", Priors)
-    check_theta(start, shapes, Theta, theta_shapes)
-    rng = check_rng(rng)
-    phi = mle_start(shapes, rng) if start is None else pack(start)
-    nodes = None if objective == "network" else latent_nodes(
-        shapes, n_nodes, rng.integers(2**32))
-    climb = mle_objective(X, y, shapes, objective, priors, nodes, gradient)
-    run = maximize(climb, phi, n_steps, lr, callback=callback,
-                   checkpoint=checkpoint, problem=(
-                       "fit_mle", X, y, shapes, objective, priors, nodes, gradient))
-    theta = unpack(run.x, shapes)
-    value = mle_objective(X, y, shapes, objective, None, nodes)(run.x)[0]
-    separated = bool(separated_sticks(theta, X, y, objective).all())
-    if separated and priors is None:
-        warnings.warn("the rows are separated: the likelihood rises for ever and "
-                      f"has no maximum; {run.n_steps} steps have led to here",
-                      RuntimeWarning, stacklevel=2)
-    return MLEFit(theta, objective, value, run.trace, run.n_steps, run.reason,
-                  priors, separated, nodes)
+    work = mle_work(X, y, n_experts, latent_dim, n_classes, objective, priors, n_steps,
+                    lr, rng, n_nodes, start, gradient)
+    return work.finish(drive(work, callback, checkpoint))
 
 
-# book/roads/mle.ipynb, cell mle-30
+# book/roads/mle.ipynb, cell mle-25
+class Point(NamedTuple):
+    """A point estimate, as the estimator keeps it.  [eq-mle-objective]
+
+    theta; nodes of the latent integral, of size 0 for the deterministic network;
+    trace (n_steps,) objective before each step; converged
+    """
+    theta: Theta
+    nodes: Nodes
+    trace: np.ndarray
+    converged: bool
+
+    @property
+    def n_sweeps(self):
+        """Steps taken."""
+        return len(self.trace)
+
+
+def _begin(Z, y, n_classes, settings, rng, priors=None):
+    s, options = settings, learner_options(settings)
+    del options["checkpoint"]
+    work = mle_work(Z, y, s.n_experts, s.latent_dim, n_classes, priors=priors, rng=rng,
+                    **options)
+
+    def finish(run):
+        end = work.finish(run)
+        nodes = end.nodes or Nodes(np.empty((0, 1)), np.empty(0))
+        return Point(end.theta, nodes, end.trace, end.converged)
+
+    return work._replace(finish=finish)
+
+
+def _begin_map(Z, y, n_classes, settings, rng):
+    return _begin(Z, y, n_classes, settings, rng, settings.priors)
+
+
+# book/roads/mle.ipynb, cell mle-26
+def _predict(point, Z):
+    if not point.nodes.w.size:
+        return network_log_probs(point.theta, Z)
+    return class_log_probs(point.theta, Z, point.nodes)
+
+
+def _pack(point):
+    return {**point.theta._asdict(), **point.nodes._asdict(), "trace": point.trace,
+            "converged": np.array(bool(point.converged))}
+
+
+def _unpack(arrays, settings):
+    return Point(Theta(*(arrays[name] for name in Theta._fields)),
+                 Nodes(arrays["z"], arrays["w"]), arrays["trace"],
+                 bool(arrays["converged"]))
+
+
+MLE = Learner(
+    _begin, _predict, _pack, _unpack,
+    options={"objective": "exact", "n_steps": 20_000, "lr": 1e-3, "n_nodes": None,
+             "checkpoint": None},
+    steps=lambda settings: learner_options(settings)["n_steps"],
+    objective="log likelihood", step="step", advice="raise n_steps in method_options")
+MAP = MLE._replace(begin=_begin_map, objective="log density")
+
+
+# book/roads/mle.ipynb, cell mle-33
 def softmax_twice(log_probs):
     """ln softmax of *probabilities*, the mistake.  [eq-mle-twice]
 

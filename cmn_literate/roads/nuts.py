@@ -7,24 +7,21 @@ was, and nobody has to choose a length.
 """
 
 __all__ = ["Point", "turning", "Tree", "MAX_SPREAD", "leaf", "join", "grow", "Transition",
-           "nuts_step", "Plan", "Chain", "begin_chain", "iterate", "advance", "STATS", "NUTSDraws",
-           "nuts"]
+           "nuts_step", "Plan", "Chain", "begin_chain", "iterate", "STATS", "NUTSDraws",
+           "nuts_work", "nuts"]
 
 
 # book/roads/nuts.ipynb, cell nuts-02
-import time
 import warnings
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from cmn_literate.checks import (
     check_chain_start, check_count, check_nuts)
-from cmn_literate.engineering.chains import (
-    attend, run_chains, stack_chains, unstack_chains)
-from cmn_literate.storage import read_arrays, write_arrays
+from cmn_literate.engineering.runs import Work, drive
+from cmn_literate.storage import generator_state
 from cmn_literate.roads.hmc import draw_momentum, hamiltonian, leapfrog
 from cmn_literate.checks import check_checkpoint, check_rng
 from cmn_literate.roads.warmup import (
@@ -196,10 +193,6 @@ class Plan(NamedTuple):
         """Transitions of a chain."""
         return self.n_warmup + self.n_draws
 
-    def unfinished(self, chain):
-        """Whether the chain has transitions to make."""
-        return chain.done < self.total
-
 
 class Chain(NamedTuple):
     """One chain between two transitions.  [eq-nuts-seed]
@@ -266,20 +259,12 @@ def iterate(value_and_grad, chain, plan):
     return chain, move, step
 
 
-def advance(value_and_grad, chain, plan, most=25, seconds=1.0):
-    """A portion of a chain: at most so many transitions, and no new one after so
-    many seconds.  [eq-nuts-seed]
-
-    -> Chain, [(q, row of statistics) of each transition after the warm-up]
-    """
-    kept, clock = [], time.monotonic()
-    for _ in range(min(most, plan.total - chain.done)):
-        chain, move, step = iterate(value_and_grad, chain, plan)
-        if chain.done > plan.n_warmup:
-            kept.append((move.point.q, (move.point.value, *move[1:], step)))
-        if time.monotonic() - clock > seconds:
-            break
-    return chain, kept
+def _move(chain, t, value_and_grad, plan):
+    """iterate as the step of a Work; after the warm-up its record is the place and a
+    row of statistics."""
+    chain, move, step = iterate(value_and_grad, chain, plan)
+    row = move.point.q, move.point.value, *move[1:], step
+    return chain, row if chain.done > plan.n_warmup else None
 
 
 # book/roads/nuts.ipynb, cell nuts-42
@@ -297,92 +282,45 @@ class NUTSDraws(NamedTuple):
     stats: dict
 
 
-def _flat(chain):
-    """A chain as a list of numbers and arrays."""
-    return [chain.index, chain.done, *chain.point, chain.inv_mass, *chain.step,
-            *chain.moments]
-
-
-def _unflat(v):
-    """The inverse of _flat."""
-    return Chain(v[0], v[1], Point(*v[2:6]), v[6], StepSize(*v[7:12]),
-                 Moments(*v[12:]))
-
-
-class _Run(NamedTuple):
-    """All chains, their draws (chains, draws, P) and rows of STATS so far."""
-    chains: list
-    draws: np.ndarray
-    rows: np.ndarray
+def _drawn(run, plan):
+    """NUTSDraws of all that the chains have, with a warning if that is not all."""
+    draws, *columns = run.table()
+    n, kinds = draws.shape[1], {"depth": int, "n_leapfrog": int, "divergent": bool}
+    if run.reason != "steps":
+        warnings.warn(f"interrupted: {n} of {plan.n_draws} draws of each chain",
+                      RuntimeWarning, stacklevel=4)
+    return NUTSDraws(draws, {name: column.astype(kinds.get(name, float))
+                             for name, column in zip(STATS, columns)})
 
 
 # book/roads/nuts.ipynb, cell nuts-43
-def _starts(chains):
-    """What tells one run from another: the chains before their first step."""
-    names = ("q0", "value0", "grad0", "inv_mass0", "log_step0")
-    rows = [(c.point.q, c.point.value, c.point.grad, c.inv_mass, c.step.log_step)
-            for c in chains]
-    return {name: np.array(part) for name, part in zip(names, zip(*rows))}
+def nuts_work(value_and_grad, q0, n_warmup=800, n_draws=64, rng=0, target_accept=0.8,
+              max_depth=10, step=None, inv_mass=None, every=30.0, n_jobs=1, origin=None):
+    """nuts as a Work, which finishes as NUTSDraws; its arguments.
+    [eq-nuts-stretch, eq-nuts-seed]
+
+    origin: generator_state of the Generator from which the starts were made
+    """
+    q0, inv_mass = check_nuts(
+        value_and_grad, q0, n_jobs, target_accept, step, inv_mass, every)
+    rng = check_rng(rng)
+    origin = generator_state(rng) if origin is None else origin
+    plan = Plan(
+        check_count(n_warmup, "n_warmup", 0), check_count(n_draws, "n_draws"),
+        float(target_accept), check_count(max_depth, "max_depth"),
+        tuple(rng.integers(2**32, size=4).tolist()))
+    chains = [begin_chain(value_and_grad, q, i, plan, step, inv_mass)
+              for i, q in enumerate(q0)]
+    begun = [(chain.point.value, chain.point.grad, chain.step.log_step,
+              chain.inv_mass) for chain in chains]
+    return Work(
+        lambda: chains, partial(_move, value_and_grad=value_and_grad, plan=plan),
+        plan.total, partial(_drawn, plan=plan), ("nuts", plan, q0, begun), origin,
+        lambda states, c: states[c].point.value, count=sum,
+        kinds=(Chain, Point, StepSize, Moments), most=25, seconds=1.0, every=every,
+        timed=True)
 
 
-def _save(path, run, plan, starts):
-    """Write a checkpoint: the run so far, and which one it is."""
-    write_arrays(path, {**stack_chains(map(_flat, run.chains)), **starts,
-                        "draws": run.draws, "rows": run.rows},
-                 kind="nuts", plan=list(plan))
-
-
-def _load(path, plan, starts):
-    """The run in a checkpoint; ValueError if it is another one."""
-    arrays = read_arrays(path)
-    header = arrays["header"]
-    if header.get("kind") != "nuts":
-        raise ValueError(f"checkpoint: expected a file of nuts, got {path}")
-    pairs = zip(Plan._fields, header["plan"], [*plan[:-1], list(plan.key)])
-    different = [name for name, old, new in pairs if old != new]
-    different += [name for name, new in starts.items()
-                  if arrays[name].shape != new.shape
-                  or not np.allclose(arrays[name], new, rtol=1e-6, atol=1e-9)]
-    if different:
-        raise ValueError("checkpoint: expected one of this run, got one with "
-                         f"other {', '.join(different)} ({path})")
-    chains = [_unflat(values) for values in unstack_chains(arrays)]
-    return _Run(chains, arrays["draws"], arrays["rows"])
-
-
-# book/roads/nuts.ipynb, cell nuts-44
-def _note(run, plan, portion):
-    """Put a portion where it belongs.   -> transitions of all chains, density"""
-    chain, kept = portion
-    first = chain.done - plan.n_warmup - len(kept)
-    for i, (q, row) in enumerate(kept, first):
-        run.draws[chain.index, i], run.rows[chain.index, i] = q, row
-    run.chains[chain.index] = chain
-    return sum(c.done for c in run.chains), chain.point.value
-
-
-def _every(seconds):
-    """A function that is true once so many seconds have gone by since it was."""
-    last = time.monotonic()
-
-    def due(done):
-        nonlocal last
-        late = time.monotonic() - last >= seconds
-        last = time.monotonic() if late else last
-        return late
-
-    return due
-
-
-def _result(run, n):
-    """NUTSDraws of the first n draws."""
-    kinds = {"depth": int, "n_leapfrog": int, "divergent": bool}
-    return NUTSDraws(run.draws[:, :n], {
-        name: run.rows[:, :n, i].astype(kinds.get(name, float))
-        for i, name in enumerate(STATS)})
-
-
-# book/roads/nuts.ipynb, cell nuts-45
 def nuts(value_and_grad, q0, n_warmup=800, n_draws=64, rng=0, target_accept=0.8,
          max_depth=10, n_jobs=1, step=None, inv_mass=None, callback=None,
          checkpoint=None, checkpoint_every=30.0):
@@ -403,30 +341,7 @@ def nuts(value_and_grad, q0, n_warmup=800, n_draws=64, rng=0, target_accept=0.8,
     ValueError names a bad argument.
     """
     n_jobs = check_count(n_jobs, "n_jobs")
-    q0, inv_mass = check_nuts(value_and_grad, q0, n_jobs, target_accept, step,
-                              inv_mass, checkpoint_every)
     check_checkpoint(checkpoint)
-    key = check_rng(rng).integers(2**32, size=4)
-    plan = Plan(
-        check_count(n_warmup, "n_warmup", 0), check_count(n_draws, "n_draws"),
-        float(target_accept), check_count(max_depth, "max_depth"),
-        tuple(key.tolist()))
-    chains = [begin_chain(value_and_grad, q, i, plan, step, inv_mass)
-              for i, q in enumerate(q0)]
-    starts, draws = _starts(chains), np.zeros((len(q0), plan.n_draws, q0.shape[1]))
-    run = _Run(chains, draws, np.zeros(draws.shape[:2] + (len(STATS),)))
-    if checkpoint is not None and Path(checkpoint).exists():
-        run = _load(checkpoint, plan, starts)
-    cut = attend(
-        run_chains(partial(advance, value_and_grad, plan=plan), run.chains,
-                   plan.unfinished, n_jobs),
-        partial(_note, run, plan),
-        lambda: checkpoint is not None and _save(checkpoint, run, plan, starts),
-        _every(checkpoint_every), callback)
-    n = min(chain.done for chain in run.chains) - plan.n_warmup
-    if cut is not None:
-        if n < 1:
-            raise cut
-        warnings.warn(f"interrupted: {n} of {plan.n_draws} draws of each chain",
-                      RuntimeWarning, stacklevel=2)
-    return _result(run, n)
+    work = nuts_work(value_and_grad, q0, n_warmup, n_draws, rng, target_accept,
+                     max_depth, step, inv_mass, checkpoint_every, n_jobs)
+    return work.finish(drive(work, callback, checkpoint, n_jobs))

@@ -6,22 +6,20 @@ from that average. Steps are long where the gradient keeps its promise and short
 and multiplying the objective by a constant changes nothing.
 """
 
-__all__ = ["AdaBeliefState", "adabelief_init", "adabelief_step", "fingerprint", "OptimizeResult",
-           "maximize"]
+__all__ = ["AdaBeliefState", "adabelief_init", "adabelief_step", "OptimizeResult", "Climb",
+           "RATES", "climb_work", "maximize"]
 
 
 # book/roads/optimizers.ipynb, cell optimizers-02
-import hashlib
 import math
-import os
 import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.storage import read_arrays, write_arrays
 from cmn_literate.checks import (
     check_checkpoint, check_climb, check_climbed, check_count)
+from cmn_literate.engineering.runs import Work, drive
 
 
 # book/roads/optimizers.ipynb, cell optimizers-08
@@ -60,22 +58,6 @@ def adabelief_step(grad, state, lr=1e-3, b1=0.9, b2=0.999, eps=1e-16,
 
 
 # book/roads/optimizers.ipynb, cell optimizers-24
-def fingerprint(*parts):
-    """SHA-256 over parts: arrays by type, shape and bytes, tuples and lists by
-    their members, everything else by repr.  [eq-opt-resume]  -> 64 hex digits"""
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            digest.update(f"array {part.dtype.str} {part.shape} ".encode())
-            digest.update(np.ascontiguousarray(part).tobytes())
-        elif isinstance(part, (tuple, list)):
-            digest.update(f"row {len(part)} {fingerprint(*part)}".encode())
-        else:
-            digest.update(f"{type(part).__name__} {part!r}".encode())
-        digest.update(b"\n")
-    return digest.hexdigest()
-
-
 class OptimizeResult(NamedTuple):
     """What maximize returns.  [eq-opt-belief, eq-opt-resume]
 
@@ -98,48 +80,66 @@ class OptimizeResult(NamedTuple):
 
 
 # book/roads/optimizers.ipynb, cell optimizers-25
-class _Run(NamedTuple):
-    """Everything the future depends on: point, memory, state of the generator."""
+class Climb(NamedTuple):
+    """Everything that the next step of a climb reads.  [eq-opt-resume]
+
+    x (P,) point, memory AdaBeliefState, noise: state of the generator, or None;
+    value: objective where the last step began
+    """
     x: np.ndarray
-    state: AdaBeliefState
+    memory: AdaBeliefState
     noise: dict
+    value: float
 
 
-def _save(path, identity, run, trace):
-    """Write a run to its file.  [eq-opt-resume]"""
-    if path is not None:
-        state, trace = run.state, np.array(trace[:run.state.t])
-        arrays = {"x": run.x, "m": state.m, "s": state.s, "trace": trace}
-        write_arrays(path, arrays, identity=identity, t=state.t, noise=run.noise)
-
-
-def _resume(path, identity, n_steps):
-    """Run and trace from a file of this very problem."""
-    stored = read_arrays(path)
-    header = stored["header"]
-    if header.get("identity") != identity:
-        raise ValueError("checkpoint: expected a run of this problem, start and "
-                         f"options, got another one in {path}")
-    if header["t"] > n_steps:
-        raise ValueError(f"checkpoint: expected at most {n_steps} steps, "
-                         f"got {header['t']} in {path}")
-    state = AdaBeliefState(stored["m"], stored["s"], header["t"])
-    return _Run(stored["x"], state, header["noise"]), stored["trace"].tolist()
+RATES = {"lr": 1e-3, "b1": 0.9, "b2": 0.999, "eps": 1e-16, "eps_root": 1e-16}
 
 
 # book/roads/optimizers.ipynb, cell optimizers-27
-def _steps(value_and_grad, run, rates, rng):
-    """Yield (value where the step starts, run after it); end if not finite."""
+def climb_work(value_and_grad, x, n_steps, rng=None, every=1000, problem=(),
+               origin=None, **rates):
+    """The climb of maximize as a Work, which finishes as an OptimizeResult.
+    [eq-opt-belief, eq-opt-resume]
+
+    origin: generator_state of the Generator from which problem and start were made
+    the other arguments are those of maximize; ValueError names a bad one
+    """
+    rates = {**RATES, **rates}
+    x = check_climb(x, rates)
+    check_count(n_steps, "n_steps")
+    check_count(every, "checkpoint_every")
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise ValueError(f"rng: expected None or a Generator, got {rng!r}")
+    noise = None if rng is None else rng.bit_generator.state
     args = () if rng is None else (rng,)
-    while True:
-        value, grad = value_and_grad(run.x, *args)
-        check_climbed(value, grad, run.x)
+
+    def step(climb, t):
+        if rng is not None:
+            rng.bit_generator.state = climb.noise
+        value, grad = value_and_grad(climb.x, *args)
+        check_climbed(value, grad, climb.x)
         if not (math.isfinite(value) and math.isfinite(grad.sum())):
-            return
-        update, state = adabelief_step(-grad, run.state, **rates)
-        noise = None if rng is None else rng.bit_generator.state
-        run = _Run(run.x + update, state, noise)
-        yield float(value), run
+            return None, None
+        update, memory = adabelief_step(-grad, climb.memory, **rates)
+        after = None if rng is None else rng.bit_generator.state
+        return Climb(climb.x + update, memory, after, float(value)), (float(value),)
+
+    return Work(
+        lambda: [Climb(x, adabelief_init(x), noise, None)], step, n_steps, _climbed,
+        ("maximize", problem, x, noise, *rates.values()), origin,
+        lambda states, c: states[c].value, kinds=(Climb, AdaBeliefState), every=every)
+
+
+def _climbed(run):
+    """The result, with a warning if the run was cut short."""
+    (climb,), trace = run.states, np.array([value for value, in run.kept[0]])
+    if run.reason == "not finite" and not len(trace):
+        raise ValueError("x: expected a start where value and gradient are finite "
+                         "(and stay so for a step), got one where they are not")
+    if run.reason != "steps":
+        warnings.warn(f"{run.reason}: this is the point after {len(trace)} steps",
+                      RuntimeWarning, stacklevel=3)
+    return OptimizeResult(climb.x, trace, len(trace), run.reason, climb.memory)
 
 
 # book/roads/optimizers.ipynb, cell optimizers-28
@@ -158,49 +158,7 @@ def maximize(value_and_grad, x, n_steps, lr=1e-3, b1=0.9, b2=0.999, eps=1e-16,
     -> OptimizeResult.  Ctrl-C, or a value that is not finite, ends the run at the
     last good step with a RuntimeWarning.  ValueError names a bad argument.
     """
-    rates = {"lr": lr, "b1": b1, "b2": b2, "eps": eps, "eps_root": eps_root}
-    x, trace = check_climb(x, rates), []
-    check_count(n_steps, "n_steps")
-    check_count(checkpoint_every, "checkpoint_every")
     check_checkpoint(checkpoint)
-    if rng is not None and not isinstance(rng, np.random.Generator):
-        raise ValueError(f"rng: expected None or a Generator, got {rng!r}")
-    noise = None if rng is None else rng.bit_generator.state
-    identity = fingerprint("maximize", problem, x, noise, *rates.values())
-    run = _Run(x, adabelief_init(x), noise)
-    if checkpoint is not None and os.path.exists(checkpoint):
-        run, trace = _resume(checkpoint, identity, n_steps)
-        if rng is not None:
-            rng.bit_generator.state = run.noise
-    last, reason = run, "steps"
-    try:
-        steps = _steps(value_and_grad, run, rates, rng)
-        while run.state.t < n_steps:
-            value, after = next(steps, (None, None))
-            if after is None:
-                run, reason = last, "not finite"
-                break
-            trace.append(value)
-            last, run = run, after
-            if callback is not None:
-                callback(run.state.t, value)
-            if run.state.t % checkpoint_every == 0:
-                _save(checkpoint, identity, run, trace)
-    except KeyboardInterrupt:
-        if run.state.t == 0:
-            raise
-        reason = "interrupted"
-    return _finish(run, trace, reason, checkpoint, identity)
-
-
-def _finish(run, trace, reason, checkpoint, identity):
-    """The result, saved, with a warning if the run was cut short."""
-    t = run.state.t
-    if reason == "not finite" and t == 0:
-        raise ValueError("x: expected a start where value and gradient are finite "
-                         "(and stay so for a step), got one where they are not")
-    if reason != "steps":
-        warnings.warn(f"{reason}: this is the point after {t} steps",
-                      RuntimeWarning, stacklevel=3)
-    _save(checkpoint, identity, run, trace)
-    return OptimizeResult(run.x, np.array(trace[:t]), t, reason, run.state)
+    work = climb_work(value_and_grad, x, n_steps, rng, checkpoint_every, problem,
+                      lr=lr, b1=b1, b2=b2, eps=eps, eps_root=eps_root)
+    return work.finish(drive(work, callback, checkpoint))

@@ -8,7 +8,7 @@ chains.
 """
 
 __all__ = ["posterior_target", "CAVI_SWEEPS", "starting_points", "divergence_report",
-           "sample_posterior"]
+           "posterior_work", "sample_posterior", "LEARNER"]
 
 
 # book/roads/posterior.ipynb, cell posterior-02
@@ -19,15 +19,19 @@ import numpy as np
 
 from cmn_literate.checks import check_choice, check_count, check_kind
 from cmn_literate.engineering.chains import spawn
+from cmn_literate.engineering.runs import drive
+from cmn_literate.learners import Learner, learner_options
+from cmn_literate.storage import generator_state
 from cmn_literate.checks import check_problem
 from cmn_literate.engineering.fit import fit
-from cmn_literate.roads.diagnostics import PosteriorDraws
+from cmn_literate.roads.diagnostics import (
+    PosteriorDraws, keep_draws, pack_sampled, predict_sampled, unpack_sampled)
 from cmn_literate.engineering.coordinates import (
     Shapes, from_white, pack, to_white, unpack)
 from cmn_literate.engineering.gradients import (
     explicit_value_and_grad, marginal_value_and_grad)
 from cmn_literate.engineering.nodes import latent_nodes
-from cmn_literate.roads.nuts import nuts
+from cmn_literate.roads.nuts import nuts_work
 from cmn_literate.checks import check_checkpoint, check_rng
 from cmn_literate.network.predict import sample_parameters
 from cmn_literate.network.simulate import Priors, Theta, sample_theta
@@ -94,6 +98,36 @@ def divergence_report(stats, target_accept):
 
 
 # book/roads/posterior.ipynb, cell posterior-14
+def posterior_work(
+        X, y, n_experts, latent_dim=None, n_classes=None,
+        priors=Priors(),  # noqa: B008  Priors are frozen
+        n_chains=16, n_warmup=800, n_draws=64, target="auto", init="cavi", rng=0,
+        n_jobs=1, max_depth=10, target_accept=0.8, n_nodes=None, every=30.0):
+    """sample_posterior as a Work, which finishes as PosteriorDraws; its arguments.
+    [eq-lik-posterior, eq-nuts-stretch, eq-nuts-drop]"""
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
+    check_kind(priors, "priors", Priors)
+    shapes = Shapes(*sizes, X.shape[1])
+    density, n_eps = posterior_target(X, y, shapes, priors, target, n_nodes)
+    n_chains, rng = check_count(n_chains, "n_chains"), check_rng(rng)
+    origin = generator_state(rng)
+    u = starting_points(X, y, shapes, priors, n_chains, init, rng)
+    q0 = np.concatenate([u, rng.normal(size=(n_chains, n_eps))], 1)
+    work = nuts_work(density, q0, n_warmup, n_draws, rng, target_accept, max_depth,
+                     every=every, n_jobs=n_jobs, origin=origin)
+
+    def finish(run):
+        end = work.finish(run)
+        if report := divergence_report(end.stats, target_accept):
+            warnings.warn(report, RuntimeWarning, stacklevel=3)
+        phi = from_white(end.draws[..., : shapes.n_params], shapes, priors)
+        stats = dict(end.stats)
+        return PosteriorDraws(unpack(phi, shapes), stats.pop("log_density"), stats)
+
+    return work._replace(finish=finish, problem=("posterior", X, y, work.problem))
+
+
+# book/roads/posterior.ipynb, cell posterior-15
 def sample_posterior(
         X, y, n_experts, latent_dim=None, n_classes=None,
         priors=Priors(),  # noqa: B008  Priors are frozen
@@ -115,19 +149,33 @@ def sample_posterior(
     energy, accept, depth, n_leapfrog, divergent, step. A RuntimeWarning counts the
     divergent ones (divergence_report).
     """
-    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
-    check_kind(priors, "priors", Priors)
-    shapes = Shapes(*sizes, X.shape[1])
-    density, n_eps = posterior_target(X, y, shapes, priors, target, n_nodes)
-    n_chains, rng = check_count(n_chains, "n_chains"), check_rng(rng)
     check_checkpoint(checkpoint)
-    u = starting_points(X, y, shapes, priors, n_chains, init, rng)
-    q0 = np.concatenate([u, rng.normal(size=(n_chains, n_eps))], 1)
-    run = nuts(
-        density, q0, n_warmup, n_draws, rng, target_accept, max_depth, n_jobs,
-        None, None, callback, checkpoint, checkpoint_every)
-    if report := divergence_report(run.stats, target_accept):
-        warnings.warn(report, RuntimeWarning, stacklevel=2)
-    phi = from_white(run.draws[..., : shapes.n_params], shapes, priors)
-    stats = dict(run.stats)
-    return PosteriorDraws(unpack(phi, shapes), stats.pop("log_density"), stats)
+    n_jobs = check_count(n_jobs, "n_jobs")
+    work = posterior_work(
+        X, y, n_experts, latent_dim, n_classes, priors, n_chains, n_warmup, n_draws,
+        target, init, rng, n_jobs, max_depth, target_accept, n_nodes, checkpoint_every)
+    return work.finish(drive(work, callback, checkpoint, n_jobs))
+
+
+# book/roads/posterior.ipynb, cell posterior-17
+def _steps(settings):
+    options = learner_options(settings)
+    return options["n_chains"] * (options["n_warmup"] + options["n_draws"])
+
+
+def _begin(Z, y, n_classes, settings, rng):
+    s, options = settings, learner_options(settings)
+    del options["checkpoint"]
+    work = posterior_work(Z, y, s.n_experts, s.latent_dim, n_classes, s.priors, rng=rng,
+                          **options)
+    return work._replace(finish=lambda run: keep_draws(
+        work.finish(run), Z, options["n_draws"], _steps(s)))
+
+
+LEARNER = Learner(
+    _begin, predict_sampled, pack_sampled, unpack_sampled,
+    options={"n_chains": 16, "n_warmup": 800, "n_draws": 64, "target": "auto",
+             "init": "cavi", "max_depth": 10, "target_accept": 0.8, "n_jobs": 1,
+             "checkpoint": None},
+    steps=_steps, objective="log density", step="transition",
+    advice="raise n_warmup and n_draws in method_options")

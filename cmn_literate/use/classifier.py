@@ -74,10 +74,6 @@ def _run_start(est, Z, codes, i, rng):
     settings.latent_dim = est.latent_dim or default_latent_dim(L)
     label = f"start {i + 1} of {est.n_init}"
     with progress_bar(est.verbose, learner.steps(est), label, learner) as callback:
-        if hasattr(learner, "fit"):
-            result = learner.fit(Z, codes, L, settings, rng, callback)
-            cut = not result.converged and result.n_sweeps < learner.steps(est)
-            return result, cut
         work = learner.begin(Z, codes, L, settings, rng)
         run = drive(work, callback, path, options.get("n_jobs", 1))
     return work.finish(run), run.reason == "interrupted"

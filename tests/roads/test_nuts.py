@@ -201,11 +201,10 @@ def test_interrupt_returns_what_is_there(straight, tmp_path):
 def test_checkpoint_of_another_run_is_refused(tmp_path):
     file = tmp_path / "run.npz"
     nuts(F, Q0, checkpoint=file, **SHORT)
-    others = [("key", (F, Q0), {"rng": 8}), ("n_draws", (F, Q0), {"n_draws": 41}), ("max_depth", (F, Q0), {"max_depth": 9}),
-              ("target_accept", (F, Q0), {"target_accept": 0.9}), ("q0", (F, Q0 + 1), {}), ("q0", (F, Q0[:2]), {}),
-              ("value0", (normal(3, 2.1), Q0), {}), ("inv_mass0", (F, Q0), {"inv_mass": 2.0}), ("log_step0", (F, Q0), {"step": 0.1})]
-    for name, arguments, changes in others:
-        with pytest.raises(ValueError, match=f"checkpoint.*{name}"):
+    others = [((F, Q0), {"rng": 8}), ((F, Q0), {"n_draws": 41}), ((F, Q0), {"max_depth": 9}), ((F, Q0), {"target_accept": 0.9}), ((F, Q0 + 1), {}),
+              ((F, Q0[:2]), {}), ((normal(3, 2.1), Q0), {}), ((F, Q0), {"inv_mass": 2.0}), ((F, Q0), {"step": 0.1})]
+    for arguments, changes in others:
+        with pytest.raises(ValueError, match="checkpoint: expected a run of this problem, seed and options"):
             nuts(*arguments, checkpoint=file, **{**SHORT, **changes})
     file.write_bytes(file.read_bytes()[:-200])
     with pytest.raises(ValueError, match="damaged"):

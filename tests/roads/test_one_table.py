@@ -1,4 +1,5 @@
 """CMNClassifier with the methods of the later chapters: the same protocol, options, files, interrupts, checkpoints."""
+import contextlib
 import warnings
 
 import numpy as np
@@ -8,11 +9,13 @@ from sklearn.datasets import load_iris
 
 from cmn_literate import CMNClassifier
 from cmn_literate.roads.bbvi import fit_bbvi
-from cmn_literate.use.classifier import LATER, column_scale, find_method
+from cmn_literate.learners import LEARNERS, find_learner
+from cmn_literate.use.classifier import column_scale
 from cmn_literate.roads.diagnostics import PosteriorDraws, predict_from_draws
 from cmn_literate.roads.gibbs import gibbs
 from cmn_literate.engineering.gradients import class_log_probs
-from cmn_literate.roads.one_table import METHODS, Sampled, training_log_likelihoods, worst_rhat
+from cmn_literate.roads.diagnostics import Sampled, worst_rhat
+from cmn_literate.roads.one_table import training_log_likelihoods
 from cmn_literate.roads.mle import fit_mle, network_log_probs
 from cmn_literate.roads.posterior import sample_posterior
 from cmn_literate.engineering.quadrature import predict_log_proba as predict_from_factors
@@ -47,9 +50,9 @@ def models():
 
 
 def test_registry_names():
-    assert set(LATER) == set(METHODS) == set(SMALL)
-    for name in LATER:
-        assert find_method(name) is METHODS[name]
+    assert set(LEARNERS) == {"cavi", *SMALL}
+    for name, options in SMALL.items():
+        assert set(options) <= set(find_learner(name).options)
 
 
 @pytest.mark.parametrize("method", SMALL)
@@ -62,7 +65,7 @@ def test_predictions_and_attributes(models, method):
     assert np.isfinite(m.trace_).all() and len(m.trace_) > 0 and m.objective_ == pytest.approx(float(m.trace_[-1]))
     assert hasattr(m, "elbo_") == (method == "bbvi") and isinstance(m.converged_, bool)
     steps = {"mle": 30, "map": 30, "bbvi": 20, "nuts": 2 * 18, "gibbs": 40}[method]
-    assert m.n_sweeps_ == steps == METHODS[method].steps(m)
+    assert m.n_sweeps_ == steps == find_learner(method).steps(m)
 
 
 @pytest.mark.parametrize("method", SMALL)
@@ -206,27 +209,53 @@ def test_worst_rhat_refuses(models):
             worst_rhat(draws, X[ROWS], n_rows)
 
 
-@pytest.mark.parametrize("method", ["gibbs", "nuts"])
-def test_ctrl_c_keeps_the_draws_that_there_are(method):
-    """An interrupt in the progress callback, the way a user's arrives; what was drawn is returned, with a warning."""
-    m, real = model(method, verbose=2, method_options={**SMALL[method], "n_draws": 400}), METHODS[method].fit
-
-    def interrupted(Z, y, n_classes, e, rng, callback):
-        calls = []
-
+@pytest.mark.parametrize("method", SMALL)
+def test_ctrl_c_is_raised_again_and_keeps_what_there_is(method, monkeypatch):
+    """An interrupt in the progress callback, the way a user's arrives; what was reached is in the model."""
+    @contextlib.contextmanager
+    def bar(verbose, total, label, learner):
         def stop(done, value):
-            calls.append(done)
-            enough = 2 * (12 + 30) if method == "nuts" else 60
-            if done >= enough:
+            if done >= {"nuts": 2 * (12 + 30), "gibbs": 60}.get(method, 7):
                 raise KeyboardInterrupt
-        return real(Z, y, n_classes, e, rng, stop)
+        yield stop
 
-    METHODS[method] = METHODS[method]._replace(fit=interrupted)
-    try:
-        with pytest.warns(RuntimeWarning, match="interrupt"), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*has not converged")
-            m.fit(X[ROWS], Y[ROWS])
-    finally:
-        METHODS[method] = METHODS[method]._replace(fit=real)
-    assert 1 <= m.fits_[0].draws.n_draws < 400 and not m.converged_
+    monkeypatch.setattr("cmn_literate.use.classifier.progress_bar", bar)
+    more = {"n_draws": 400} if method in ("nuts", "gibbs") else {}
+    m = model(method, method_options={**SMALL[method], **more})
+    with pytest.warns(RuntimeWarning, match="interrupt"), pytest.raises(KeyboardInterrupt):
+        m.fit(X[ROWS], Y[ROWS])
+    assert not m.converged_ and m.n_sweeps_ < find_learner(method).steps(m)
+    if more:
+        assert 1 <= m.fits_[0].draws.n_draws < 400
+    else:
+        assert m.n_sweeps_ == 7
     assert_allclose(m.predict_proba(X).sum(1), 1, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("seed", [None, "Generator", "RandomState"])
+@pytest.mark.parametrize("method", LEARNERS)
+def test_a_checkpoint_without_a_seed_is_resumed(method, seed, tmp_path, monkeypatch):
+    """The generator from which the run began is in the file, so a second call goes on, whatever generator it would have begun with."""
+    made = {"Generator": lambda: np.random.default_rng(np.random.default_rng().integers(2**40)),
+            "RandomState": lambda: np.random.RandomState(np.random.default_rng().integers(2**30))}.get(seed, lambda: None)
+
+    @contextlib.contextmanager
+    def bar(verbose, total, label, learner):
+        def stop(done, value):
+            if calls is not None and done >= {"nuts": 30, "gibbs": 40}.get(method, 3):
+                calls.append(done)
+                raise KeyboardInterrupt
+        yield stop
+
+    monkeypatch.setattr("cmn_literate.use.classifier.progress_bar", bar)
+    calls, options = [], {**SMALL.get(method, {}), "checkpoint": tmp_path / "c.npz"}
+    new = lambda: CMNClassifier(3, random_state=made(), method=method, method_options=options, max_sweeps=9, init="random")
+    with pytest.raises(KeyboardInterrupt):
+        new().fit(X[ROWS], Y[ROWS])
+    assert calls and (tmp_path / "c.npz").exists()
+    calls = None
+    one, two = (new().fit(X[ROWS], Y[ROWS]) for _ in range(2))
+    assert one.predict_proba(X).tobytes() == two.predict_proba(X).tobytes()
+    with pytest.raises(ValueError, match="checkpoint: expected a run of this problem, seed and options"):
+        new().set_params(random_state=3).fit(X[ROWS], Y[ROWS])

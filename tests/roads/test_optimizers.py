@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from cmn_literate.roads.optimizers import adabelief_init, adabelief_step, fingerprint, maximize
+from cmn_literate.roads.optimizers import adabelief_init, adabelief_step, maximize
+from cmn_literate.storage import fingerprint
 
 
 def quartic(x, rng=None):

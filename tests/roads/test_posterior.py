@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cmn_literate.network.simulate import Priors
-from cmn_literate.engineering.quadrature import predict_from_draws
+from cmn_literate.roads.diagnostics import predict_from_draws
 from cmn_literate.engineering.coordinates import Shapes, to_white
 from cmn_literate.roads.likelihood import explicit_log_joint
 from cmn_literate.roads.posterior import divergence_report, posterior_target, sample_posterior, starting_points

@@ -18,10 +18,10 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cmn_literate import CMNClassifier
-from cmn_literate.engineering import runs
+from cmn_literate.engineering import fit as steps
 from cmn_literate.engineering.runs import CAVI, Work
 from cmn_literate.learners import LEARNERS, Learner
-from cmn_literate.network import cavi
+from cmn_literate.engineering import fit as cavi
 from cmn_literate.use import classifier
 from cmn_literate.use.classifier import column_scale
 from cmn_literate.use.uncertainty import average_log_proba, entropy
@@ -429,7 +429,7 @@ def test_ctrl_c_ends_the_loop_of_others(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:interrupted")
 def test_ctrl_c_before_the_first_sweep(monkeypatch):
-    sweep, calls = runs.block_sweep, []
+    sweep, calls = steps.block_sweep, []
 
     def slow(*args):
         calls.append(1)
@@ -437,7 +437,7 @@ def test_ctrl_c_before_the_first_sweep(monkeypatch):
             raise KeyboardInterrupt
         return sweep(*args)
 
-    monkeypatch.setattr(runs, "block_sweep", slow)
+    monkeypatch.setattr(steps, "block_sweep", slow)
     late = {1}
     assert not hasattr(interrupted(make()), "fits_")
     calls.clear()
@@ -495,7 +495,7 @@ def test_ctrl_c_in_a_holdout_that_reached_nothing_leaves_no_model(monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runs, "block_sweep", interrupt)
+    monkeypatch.setattr(steps, "block_sweep", interrupt)
     model = interrupted(make(n_init=3, select="holdout"))
     with pytest.raises(NotFittedError):
         model.predict(X)

@@ -10,7 +10,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from cmn_literate import CMNClassifier, storage
-from cmn_literate.storage import check_writable, fingerprint, generator_from, generator_state, pack_tree, read_arrays, unpack_tree, write_arrays
+from cmn_literate.checks import check_checkpoint
+from cmn_literate.storage import fingerprint, generator_from, generator_state, pack_tree, read_arrays, unpack_tree, write_arrays
 
 KINDS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
@@ -84,11 +85,11 @@ def test_fingerprints_tell_apart():
 
 
 def test_a_file_that_cannot_be_written_is_refused(tmp_path):
-    check_writable(None)
-    check_writable(tmp_path / "new.npz")
+    check_checkpoint(None)
+    check_checkpoint(tmp_path / "new.npz")
     for path in (tmp_path, tmp_path / "missing" / "c.npz", 3, ""):
         with pytest.raises(ValueError, match="^checkpoint: expected a file that can be written"):
-            check_writable(path)
+            check_checkpoint(path)
     assert list(tmp_path.iterdir()) == []
 
 
