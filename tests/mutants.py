@@ -79,17 +79,21 @@ def occurrences(mutant):
     return plant(mutant, module.read_text())[1] if module.exists() else 0
 
 
+@cache
+def cells_of(notebook):
+    """[(cell name, source)] of the code cells of a chapter that are run."""
+    return [(f"{notebook.stem}-{index + 1:02d}", cell.source) for index, cell in enumerate(nbformat.read(notebook, as_version=4).cells)
+            if cell.cell_type == "code" and not re.match(r"#\| (show|solution)\b", cell.source)]
+
+
 def script_of(notebook, mutant=None):
     """(text of the chapter as one script, [(first line, cell name)]): the fault is planted in the export cells."""
     lines, starts, planted = [], [], 0
-    for index, cell in enumerate(nbformat.read(notebook, as_version=4).cells):
-        if cell.cell_type != "code" or re.match(r"#\| (show|solution)\b", cell.source):
-            continue
-        source = cell.source
+    for name, source in cells_of(notebook):
         if mutant and source.startswith("#| export"):
             source, count = plant(mutant, source)
             planted += count
-        starts.append((len(lines) + 1, f"{notebook.stem}-{index + 1:02d}"))
+        starts.append((len(lines) + 1, name))
         lines += [*source.splitlines(), ""]
     if mutant and planted != 1:
         raise ValueError(f"found {planted} times in the export cells of {notebook.name}")

@@ -5,7 +5,7 @@ A conditional mixture network is a piecewise linear function with noise, and a r
 reads a class off its value. Sample it, see it.
 """
 
-__all__ = ["Priors", "Theta", "sample_theta", "sample_sticks", "Sample", "sample_data"]
+__all__ = ["Priors", "Theta", "sample_theta", "sample_sticks", "Sample", "sample_network"]
 
 
 # book/network/simulate.ipynb, cell simulate-04
@@ -105,7 +105,7 @@ class Sample(NamedTuple):
 
 
 # book/network/simulate.ipynb, cell simulate-23
-def sample_data(theta, X, rng):
+def sample_network(theta, X, rng):
     """Draw expert, hidden vector and class of every row.
     [eq-draw-z, eq-draw-x1, eq-draw-y]
 

@@ -34,7 +34,7 @@ from cmn_literate.checks import check_checkpoint, check_rng
 from cmn_literate.storage import generator_state
 from cmn_literate.network.predict import sample_parameters
 from cmn_literate.network.simulate import (
-    Priors, Theta, sample_data, sample_theta)
+    Priors, Theta, sample_network, sample_theta)
 from cmn_literate.checks import check_choice, check_count, check_kind
 from cmn_literate.engineering.chains import spawn
 from cmn_literate.engineering.runs import Work, drive
@@ -268,7 +268,7 @@ def start_state(X, y, sizes, priors, rng, init="prior", n_sweeps=100):
         for _ in range(n_sweeps):
             blocks, q, _ = block_sweep(blocks, q, priors)
         theta = Theta(*(draws[0] for draws in sample_parameters(q, rng, 1)))
-    z, x1, _ = sample_data(theta, X, rng)
+    z, x1, _ = sample_network(theta, X, rng)
     return GibbsState(theta, z, x1, draw_omega(y, x1, theta.beta1, rng),
                       draw_omega(z, X, theta.beta0, rng))
 

@@ -17,7 +17,7 @@ from scipy.stats import chi2
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.logistic import coefficients_from_sums
 from cmn_literate.network.experts import weighted_gram
-from cmn_literate.network.simulate import Priors, sample_data, sample_sticks, sample_theta
+from cmn_literate.network.simulate import Priors, sample_network, sample_sticks, sample_theta
 from cmn_literate.roads import gibbs as module
 from cmn_literate.roads.diagnostics import draw_log_probs, ess_bulk, ess_tail, mcse_mean, split_rhat
 from cmn_literate.engineering.gradients import class_log_probs
@@ -76,7 +76,7 @@ def geweke(n_sweeps, seed, K=2, h=2, L=3):
     """z-scores of the successive-conditional simulator against moments of the prior."""
     rng, X = np.random.default_rng(seed), np.random.default_rng(0).normal(size=(4, 1))
     theta = sample_theta(TAME, K, h, L, 1, rng)
-    z, x1, y = sample_data(theta, X, rng)
+    z, x1, y = sample_network(theta, X, rng)
     state, rows = module.GibbsState(theta, z, x1, None, None), []
     for _ in range(n_sweeps):
         state = module.gibbs_sweep(state, X, y, TAME, rng)
@@ -100,7 +100,7 @@ def sbc(replicates, seed, n_ranks=15, thin=4, warmup=30):
     for r in range(replicates):
         rng = np.random.default_rng([seed, r])
         truth = sample_theta(TAME, 2, 1, 2, 1, rng)
-        y = sample_data(truth, X, rng).y
+        y = sample_network(truth, X, rng).y
         state, draws = module.start_state(X, y, (2, 1, 2), TAME, rng), []
         for sweep in range(1, warmup + n_ranks * thin + 1):
             state = module.gibbs_sweep(state, X, y, TAME, rng)
@@ -167,7 +167,7 @@ def sweep_time(N, d, K, h, L):
     """Median milliseconds of a sweep on a problem of that size."""
     rng = np.random.default_rng(0)
     X, truth = rng.normal(size=(N, d)), sample_theta(Priors(), K, h, L, d, rng)
-    y = sample_data(truth, X, rng).y
+    y = sample_network(truth, X, rng).y
     state = module.start_state(X, y, (K, h, L), Priors(), rng)
     batches = []
     for _ in range(12):

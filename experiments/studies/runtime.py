@@ -57,14 +57,14 @@ def sizes_at(axis, value):
 
 def problem(N, d, K, h, L, seed=0):
     """Inputs and labels drawn from a conditional mixture network whose classes and experts are about equally frequent."""
-    from cmn_literate.network.simulate import Priors, sample_data, sample_theta
+    from cmn_literate.network.simulate import Priors, sample_network, sample_theta
 
     rng = np.random.default_rng(seed)
     theta = sample_theta(Priors(v0=2.0, a0=4.0, b0=3.0, sigma0=1.5, sigma1=1.5), K, h, L, d, rng)
     theta.beta0[:, -1] = -np.log(np.arange(K - 1, 0, -1.0))
     theta.beta1[:, -1] = -np.log(np.arange(L - 1, 0, -1.0))
     X = rng.normal(size=(N, d))
-    y = sample_data(theta, X, rng).y
+    y = sample_network(theta, X, rng).y
     return X, np.where(np.arange(N) < L, np.arange(N) % L, y)               # every class is there
 
 

@@ -8,7 +8,7 @@ from scipy.special import digamma
 
 from cmn_literate.ideas import expfam
 from cmn_literate.ideas.polya_gamma import log_cosh_half, pg_kl, pg_mean, pg_var, tilt_moments, toss_moments
-from cmn_literate.network.simulate import Priors, sample_data, sample_sticks, sample_theta
+from cmn_literate.network.simulate import Priors, sample_network, sample_sticks, sample_theta
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_counts, stick_log_probs, stick_logits
 
@@ -212,7 +212,7 @@ def test_sticks_and_data_have_the_model_frequencies():
     assert within(draws[:, None] == np.arange(3), np.exp(special.stick_log_probs(psi)))
     theta = sample_theta(Priors(v0=2.0, sigma0=0.7, sigma1=0.7), 3, 2, 3, 2, rng)
     X = np.tile([[0.4, -0.9]], (40_000, 1))
-    z, x1, y = sample_data(theta, X, rng)
+    z, x1, y = sample_network(theta, X, rng)
     assert within(z[:, None] == np.arange(3), np.exp(special.stick_log_probs(theta.beta0 @ [0.4, -0.9, 1.0])))
     for k in range(3):
         of_k = x1[z == k]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from cmn_literate.network.simulate import Priors, sample_data, sample_sticks, sample_theta
+from cmn_literate.network.simulate import Priors, sample_network, sample_sticks, sample_theta
 from cmn_literate.checks import check_count, check_X, check_y
 from cmn_literate.ideas.expfam import pad
 
@@ -85,9 +85,9 @@ def test_no_rows_are_fine_and_the_input_is_left_alone():
     theta = sample_theta(Priors(), 3, 2, 4, 3, np.random.default_rng(0))
     X = np.random.default_rng(1).normal(size=(5, 3))
     before = X.copy()
-    sample_data(theta, X, np.random.default_rng(2))
+    sample_network(theta, X, np.random.default_rng(2))
     assert_array_equal(X, before)
-    z, x1, y = sample_data(theta, np.zeros((0, 3)), np.random.default_rng(2))
+    z, x1, y = sample_network(theta, np.zeros((0, 3)), np.random.default_rng(2))
     assert (z.shape, x1.shape, y.shape) == ((0,), (0, 2), (0,))
 
 
@@ -130,7 +130,7 @@ def test_shapes_and_repeatability(K, h, L, d):
     def draw(seed):
         rng = np.random.default_rng(seed)
         theta = sample_theta(Priors(), K, h, L, d, rng)
-        return theta, sample_data(theta, rng.normal(size=(60, d)), rng)
+        return theta, sample_network(theta, rng.normal(size=(60, d)), rng)
 
     theta, sample = draw(0)
     assert [v.shape for v in theta] == [(L - 1, h + 1), (K - 1, d + 1), (K, h, d + 1), (K, h)]

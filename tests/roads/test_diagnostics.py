@@ -14,7 +14,7 @@ from cmn_literate.checks import check_draws
 from cmn_literate.engineering.gradients import class_log_probs
 from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.engineering.coordinates import unpack
-from cmn_literate.network.simulate import Priors, Theta, sample_data, sample_theta
+from cmn_literate.network.simulate import Priors, Theta, sample_network, sample_theta
 
 FUNCTIONS = [split_rhat, lambda x: split_rhat(x, "plain"), ess_bulk, ess_tail, ess_mean, mcse_mean]
 
@@ -246,7 +246,7 @@ def test_predictions_are_frequencies(K, h, L, d):
     theta, rng = draws.flatten(), default_rng(3)
     counts = np.zeros((3, L))
     for s in range(10):
-        y = sample_data(Theta(*(x[s] for x in theta)), np.repeat(X, n, axis=0), rng).y.reshape(3, n)
+        y = sample_network(Theta(*(x[s] for x in theta)), np.repeat(X, n, axis=0), rng).y.reshape(3, n)
         counts += [np.bincount(row, minlength=L) for row in y]
     p = np.exp(predict_from_draws(draws, X))
     assert_allclose(p.sum(1), 1, rtol=1e-10)

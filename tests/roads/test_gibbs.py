@@ -18,7 +18,7 @@ from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.engineering.coordinates import pack, to_white
 from cmn_literate.ideas.logistic import coefficients_from_sums, sigmoid_normal
 from cmn_literate.ideas.polya_gamma import pg_mean, pg_var
-from cmn_literate.network.simulate import Priors, Theta, sample_data, sample_sticks, sample_theta
+from cmn_literate.network.simulate import Priors, Theta, sample_network, sample_sticks, sample_theta
 from cmn_literate.ideas.expfam import pad
 
 pytest.importorskip("polyagamma", reason="polyagamma is not installed: nothing can be drawn")
@@ -59,7 +59,7 @@ def geweke(n_sweeps, seed, K=2, h=2, L=3, N=4, d=1):
     """Z of the successive-conditional simulator for functions whose prior means are known."""
     rng, X = np.random.default_rng(seed), np.random.default_rng(0).normal(size=(N, d))
     theta = sample_theta(TAME, K, h, L, d, rng)
-    z, x1, y = sample_data(theta, X, rng)
+    z, x1, y = sample_network(theta, X, rng)
     state, rows = GibbsState(theta, z, x1, None, None), []
     for _ in range(n_sweeps):
         state = module.gibbs_sweep(state, X, y, TAME, rng)
@@ -84,7 +84,7 @@ def sbc_p(replicates, seed, n_ranks=15, thin=3, warmup=20, bins=4):
     for r in range(replicates):
         rng = np.random.default_rng([seed, r])
         truth = sample_theta(TAME, 2, 1, 2, 1, rng)
-        y = sample_data(truth, X, rng).y
+        y = sample_network(truth, X, rng).y
         state, draws = start_state(X, y, (2, 1, 2), TAME, rng), []
         for sweep in range(1, warmup + n_ranks * thin + 1):
             state = module.gibbs_sweep(state, X, y, TAME, rng)
@@ -129,7 +129,7 @@ def paired(R, seed, K, h, L, d, N, priors):
 
     for _ in range(R):
         theta = sample_theta(priors, K, h, L, d, rng)
-        z, x1, y = sample_data(theta, X, rng)
+        z, x1, y = sample_network(theta, X, rng)
         after = module.gibbs_sweep(GibbsState(theta, z, x1, None, None), X, y, priors, rng)
         change.append(f(after.theta, after.z, after.x1) - f(theta, z, x1))
     change = np.array(change)
@@ -221,7 +221,7 @@ def test_library_missing_is_explained():
 def problem(N=12, K=3, h=2, L=3, d=2, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N, d))
-    return X, sample_data(sample_theta(Priors(), K, h, L, d, rng), X, rng).y
+    return X, sample_network(sample_theta(Priors(), K, h, L, d, rng), X, rng).y
 
 
 @pytest.mark.parametrize("sizes", [dict(K=1, h=1, L=2, N=1, d=1), dict(K=1, h=3, L=2), dict(K=6, h=1, L=5, N=5), dict(K=2, h=4, L=3, d=1)], ids=str)
