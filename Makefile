@@ -8,21 +8,25 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 # an environment of your own: make test PY=/path/to/python
 PY ?= .venv/bin/python
 READY := $(if $(filter .venv/%,$(PY)),.venv/ready)
+STUDY ?= cells
 NOTEBOOKS ?= $(sort $(wildcard book/*/*.ipynb))
 
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
+# the chapters import the experiments, which are not installed; .venv knows them by its checkout.pth, so that Jupyter finds them too
+export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 ifneq ($(wildcard ../shared/data),)
 export CMN_DATA ?= $(abspath ../shared/data)
 endif
 
-help:                   ## this list
+help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
 .venv/ready: requirements.txt pyproject.toml conformance/pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python >= 3.11 with venv found; try make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv --clear .venv
 	.venv/bin/python -m pip install -qq --disable-pip-version-check -r requirements.txt
+	.venv/bin/python -c "import site; print('$(CURDIR)', file=open(site.getsitepackages()[0] + '/checkout.pth', 'w'))"
 	@touch $@
 
 book: check html        ## the book, in _build/html
@@ -30,29 +34,33 @@ book: check html        ## the book, in _build/html
 
 test: check lint unit gate html browser  ## everything, in less than ten minutes
 
-check: $(READY)         ## notebooks, package and generated pages agree
+# notebooks, package and generated pages agree
+check: $(READY)
 	$(PY) tools/tangle.py --check
 	$(PY) tools/pages.py --check
 
-lint: $(READY)          ## ruff
+lint: $(READY)
 	$(PY) -m ruff check .
 
-unit: $(READY)          ## what a notebook cannot check about itself
-	$(PY) -m pytest -q -n 2 tests --ignore tests/house/test_browser.py
+# what a notebook cannot check about itself
+unit: $(READY)
+	$(PY) -m pytest -q -n 2 --dist worksteal tests --ignore tests/house/test_browser.py
 
 gate: $(READY)          ## run every notebook and compare each output with the stored one
-	$(PY) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=120 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope $(NOTEBOOKS)
+	$(PY) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=600 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope $(NOTEBOOKS)
 
-# from nothing each time: it takes seconds, and a page that is not read again does not repeat its warnings
-html: $(READY)          ## render the stored notebooks; a warning is an error
+# render the stored notebooks; a warning is an error; from nothing each time: it takes seconds, and a page that is not read again does not
+# repeat its warnings
+html: $(READY)
 	rm -rf _build
 	$(dir $(PY))jupyter-book build . -W --keep-going -q
 
-browser: $(READY)       ## look at the built book in a real browser
+# look at the built book in a real browser
+browser: $(READY)
 	$(PY) -m pytest -q tests/house/test_browser.py
 
 test-full: test         ## and all mutants, long runs, the wheel, the coverage, the arithmetic of other processors
-	$(PY) -m pytest -q -n 2 -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py --ignore tests/house/test_processors.py
+	$(PY) -m pytest -q -n 2 --dist worksteal -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py --ignore tests/house/test_processors.py
 	$(PY) -m pytest -q -s -m slow tests/house/test_processors.py
 
 package: $(READY)       ## build the wheel, install it in an empty environment, fit
@@ -67,34 +75,11 @@ bench: $(READY)         ## time per sweep against its floor
 	$(PY) benchmarks/sweep.py
 	$(PY) benchmarks/roads.py
 
-results: $(READY)       ## run again what the chapters quote from results/ (minutes; needs the data)
-	$(PY) tools/results.py
-
-results-baselines: $(READY)  ## run again the long runs of the other roads (hours; what is stored is skipped)
-	for tool in tools/baselines_*.py; do $(PY) $$tool || exit 1; done
-	$(PY) -m cmn_literate experiments run --table --jobs 2 --models build/models
-	$(PY) tools/table_maps.py build/models
-
-results-cells: $(READY)  ## run the cells of the experiments that are missing (hours; needs the data; stop and start as you like)
-	$(PY) -m cmn_literate experiments run --jobs 2
-
-results-runtime: $(READY)  ## time every method again (ten minutes on a quiet machine)
-	$(PY) tools/runtime.py
-
-results-restarts: $(READY)  ## fit from many starts again (half an hour; needs the data; fits in build/restarts are kept)
-	$(PY) tools/restarts.py
-
-results-rows: $(READY)  ## score the test rows one by one again (minutes; needs the data; fits in build/models are used)
-	$(PY) tools/row_scores.py
-
-results-others: $(READY)  ## run again the other classifiers that the book compares with (minutes; what is stored is skipped)
-	$(PY) tools/others.py
-
-results-early: $(READY) ## run again maximum likelihood that stops early (minutes; needs the data; what is stored is skipped)
-	$(PY) tools/early.py
+results: $(READY)       ## run what is missing of a study: make results STUDY=restarts (stop and start as you like)
+	$(PY) -m experiments run $(STUDY)
 
 results-check: $(READY) ## run a random sample of the stored cells again and compare
-	$(PY) -m cmn_literate experiments check
+	$(PY) -m experiments check $(STUDY)
 
 vectors: $(READY)       ## compute the conformance vectors again; git diff should be empty (minutes)
 	$(PY) conformance/oracle/generate.py
@@ -106,4 +91,4 @@ lock:                   ## requirements.txt from requirements.in (needs uv)
 clean:                  ## remove what the other targets made, but for .venv
 	rm -rf _build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 
-.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-baselines results-cells results-runtime results-restarts results-rows results-others results-early results-check vectors lock clean
+.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-check vectors lock clean

@@ -176,11 +176,12 @@ def check_state(state, X, y):
 
     -> X (N,d) float64, y (N,) int64.  ValueError names the argument or the field.
     """
+    arrays = state.flat()
     for name, axes in (("M", [3]), ("beta1_mu", [2]), ("xi1", [2, 3])):
-        got = np.shape(getattr(state, name))
+        got = np.shape(arrays[name])
         if len(got) not in axes:
             raise ValueError(f"state.{name}: expected {axes} axes, got {got}")
-    (K, h, D), J = np.shape(state.M), len(state.beta1_mu)
+    (K, h, D), J = np.shape(arrays["M"]), len(arrays["beta1_mu"])
     X = check_X(X, n_features=D - 1)
     y, N = check_y(y, len(X), J + 1), len(X)
     shapes = {
@@ -188,10 +189,10 @@ def check_state(state, X, y):
         "beta0_mu": (K - 1, D), "beta0_S": (K - 1, D, D),
         "V": (K, D, D), "a": (K,), "b": (K, h),
         "gamma": (N, K), "mu": (N, K, h), "Sigma": (N, K, h, h),
-        "xi1": (N, J) if np.ndim(state.xi1) == 2 else (N, K, J),
+        "xi1": (N, J) if np.ndim(arrays["xi1"]) == 2 else (N, K, J),
         "xi0": (N, K - 1)}
     for name, expected in shapes.items():
-        got = np.shape(getattr(state, name))
+        got = np.shape(arrays[name])
         if got != expected:
             raise ValueError(f"state.{name}: expected shape {expected}, got {got}")
     return X, y

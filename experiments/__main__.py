@@ -59,11 +59,19 @@ def chosen(args):
     if args.only:
         return named(args.module, args.only)
     cells = args.module.plan()
+    if args.table and args.module.Cell is not Cell:
+        refuse("--table", f"expected the study cells, got {args.study}")
     if args.table:
         cells = [cell for cell in cells if TABLE_ROWS.get(cell.dataset) == cell.n_train and cell.seed < 5]
-    for entry, accepts in (("dataset", lambda v: v in args.dataset), ("method", lambda v: v in args.method), ("seeds", lambda v: v < args.seeds)):
-        if getattr(args, entry):
-            cells = [cell for cell in cells if accepts(getattr(cell, entry.removesuffix("s")))]
+    for option, entry in (("dataset", "dataset"), ("method", "method"), ("seeds", "seed")):
+        wanted = getattr(args, option)
+        if wanted is None:
+            continue
+        known = {v for cell in args.module.plan() if (v := getattr(cell, entry, None)) is not None}
+        wanted = range(wanted) if option == "seeds" else wanted
+        if not known.intersection(wanted) or option != "seeds" and not known.issuperset(wanted):
+            refuse(f"--{option}", f"expected one of {', '.join(map(str, sorted(known))) or 'nothing'} for {args.study}, got {', '.join(map(str, wanted))}")
+        cells = [cell for cell in cells if getattr(cell, entry) in wanted]
     return cells
 
 

@@ -146,6 +146,9 @@ def new_restarts(old):
             raise SystemExit(f"restarts: {cell}: two different records")
 
     def put_columns(cells, columns):
+        for name, v in columns.items():
+            if len(v) != len(cells):
+                raise SystemExit(f"restarts: {len(v)} entries for {len(cells)} fits ({name})")
         for i, cell in enumerate(cells):
             put(cell, {name: v[i] for name, v in columns.items()})
 

@@ -14,6 +14,11 @@ import numpy as np
 
 import cmn_literate
 
+try:
+    import resource
+except ImportError:                                      # not everywhere
+    resource = None
+
 
 class Clock:
     """Wall and processor seconds since it was made, those of ended child processes included."""
@@ -23,8 +28,8 @@ class Clock:
 
     @staticmethod
     def now():
-        used = os.times()
-        return time.perf_counter(), used.user + used.system + used.children_user + used.children_system
+        children = resource.getrusage(resource.RUSAGE_CHILDREN) if resource else None
+        return time.perf_counter(), time.process_time() + (children.ru_utime + children.ru_stime if resource else 0.0)
 
     def read(self):
         """(seconds, CPU seconds)"""
@@ -73,9 +78,7 @@ def load():
 
 def peak_mb():
     """Largest resident memory of this process so far, in MB; None where the system does not say."""
-    try:
-        import resource
-    except ImportError:
+    if resource is None:
         return None
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2), 1)
 

@@ -22,8 +22,8 @@ def problem(case, seed=0):
     """(the package's State, X, y, the same state as the oracle's dict)."""
     *size, shared = case
     arrays, X, y = random_state_and_data(np.random.default_rng([seed, *size]), *size, shared=shared)
-    return State(**arrays), X, y, arrays
+    return State.of(**arrays), X, y, arrays
 
 
 def as_dict(state):
-    return {field: np.array(value) for field, value in state._asdict().items()}
+    return {field: np.array(value) for field, value in state.flat().items()}

@@ -23,7 +23,7 @@ from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKerne
 from PIL import Image
 from tangle import ROOT, TangleError, cell_name, marker, read_chapters, write_atomically
 
-TIMEOUT = 120                                       # seconds a cell may take
+TIMEOUT = 600                                       # seconds for a cell, and for a kernel to start: the last resort against a hang
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 FORMATS = {"text/plain", "image/png"}
 
@@ -143,8 +143,8 @@ def execute(path, root=ROOT):
     notebook = nbformat.read(file, as_version=4)
     env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep))
     env.pop("MPLBACKEND", None)                             # figures belong into the notebook
-    client = NotebookClient(notebook, timeout=TIMEOUT, kernel_name="python3", record_timing=False,
-                            resources={"metadata": {"path": str(file.parent)}})
+    client = NotebookClient(notebook, timeout=TIMEOUT, startup_timeout=TIMEOUT, iopub_timeout=TIMEOUT, kernel_name="python3",
+                            record_timing=False, resources={"metadata": {"path": str(file.parent)}})
     try:
         normalise(notebook, file.stem)
         client.execute(env=env)

@@ -266,7 +266,7 @@ def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
                       rng=None):
     """ln p(y = c | x, data), everything uncertain integrated out.  [eq-predict]
 
-    parameters: a State, Parameters or any object with those eight fields.
+    parameters: Parameters or any object with those eight fields.
     X (n,d) unpadded -> (n,L) nats
     method  "auto" (grid for h <= 2, graded beyond), "quadrature" (grid; n_nodes
             per coordinate; None, for h <= 2, is "auto"), "gauss-hermite" (n_nodes

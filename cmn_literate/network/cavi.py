@@ -18,7 +18,7 @@ from cmn_literate.ideas.stick_breaking import stick_counts
 from cmn_literate.network.experts import expert_update
 from cmn_literate.network.gate import gate_tilt, gate_update
 from cmn_literate.network.latents import (
-    Parameters, State, latent_update, output_tilt, parameters_of, per_component,
+    Local, Parameters, State, latent_update, output_tilt, per_component,
     responsibilities, row_scores)
 
 
@@ -43,44 +43,47 @@ def output_update(y, gamma, mu, Sigma, xi1, priors):
 # book/network/cavi.ipynb, cell cavi-10
 def _x(s, X, y, priors):
     """q(x1|z).  [eq-latent-x]"""
-    mu, Sigma = latent_update(X, y, parameters_of(s), s.xi1)
-    return s._replace(mu=mu, Sigma=Sigma)
+    mu, Sigma = latent_update(X, y, s.parameters, s.local.xi1)
+    return s.replace(mu=mu, Sigma=Sigma)
 
 
 def _omega1(s, X, y, priors):
     """q(omega_1|z), or q(omega_1) if xi1 is (N,L-1).  [eq-output-tilt]"""
-    shared = s.gamma if s.xi1.ndim == 2 else None
-    tilt = output_tilt(s.mu, s.Sigma, s.beta1_mu, s.beta1_S, shared)
-    return s._replace(xi1=tilt)
+    p, q = s.parameters, s.local
+    shared = q.gamma if q.xi1.ndim == 2 else None
+    return s.replace(xi1=output_tilt(q.mu, q.Sigma, p.beta1_mu, p.beta1_S, shared))
 
 
 def _omega0(s, X, y, priors):
     """q(omega_0|z).  [eq-gate-tilt]"""
-    return s._replace(xi0=gate_tilt(X, s.beta0_mu, s.beta0_S))
+    p = s.parameters
+    return s.replace(xi0=gate_tilt(X, p.beta0_mu, p.beta0_S))
 
 
 def _z(s, X, y, priors):
     """q(z).  [eq-row-gamma]"""
-    return s._replace(gamma=responsibilities(row_scores(s, X, y))[0])
+    return s.replace(gamma=responsibilities(row_scores(s, X, y))[0])
 
 
 # book/network/cavi.ipynb, cell cavi-12
 def _beta1(s, X, y, priors):
     """q(beta_1).  [eq-beta1]"""
-    mu, S = output_update(y, s.gamma, s.mu, s.Sigma, s.xi1, priors)
-    return s._replace(beta1_mu=mu, beta1_S=S)
+    q = s.local
+    mu, S = output_update(y, q.gamma, q.mu, q.Sigma, q.xi1, priors)
+    return s.replace(beta1_mu=mu, beta1_S=S)
 
 
 def _beta0(s, X, y, priors):
     """q(beta_0).  [eq-gate-S, eq-gate-mu]"""
-    mu, S = gate_update(X, s.gamma, s.xi0, priors)
-    return s._replace(beta0_mu=mu, beta0_S=S)
+    mu, S = gate_update(X, s.local.gamma, s.local.xi0, priors)
+    return s.replace(beta0_mu=mu, beta0_S=S)
 
 
 def _experts(s, X, y, priors):
     """q(A, tau).  [eq-expert-update]"""
-    M, V, a, b = expert_update(X, s.gamma, s.mu, s.Sigma, priors)
-    return s._replace(M=M, V=V, a=a, b=b)
+    q = s.local
+    M, V, a, b = expert_update(X, q.gamma, q.mu, q.Sigma, priors)
+    return s.replace(M=M, V=V, a=a, b=b)
 
 
 # f(state, X, y, priors) -> State with that one factor replaced by its best
@@ -138,16 +141,16 @@ def local_factors(parameters, X, y, shared=False, rounds=1000, tol=1e-12):
     """
     p, N = parameters, len(X)
     (K, h, _), J = p.M.shape, len(p.beta1_mu)
-    state = State(*p, np.full((N, K), 1.0 / K), np.zeros((N, K, h)),
-                  np.zeros((N, K, h, h)),
-                  np.zeros((N, J) if shared else (N, K, J)), np.zeros((N, K - 1)))
+    state = State(p, Local(
+        np.full((N, K), 1.0 / K), np.zeros((N, K, h)), np.zeros((N, K, h, h)),
+        np.zeros((N, J) if shared else (N, K, J)), np.zeros((N, K - 1))))
     state = _omega0(_x(state, X, y, None), X, y, None)
     for _ in range(rounds):
-        old, state = state.xi1, _omega1(state, X, y, None)
+        old, state = state.local.xi1, _omega1(state, X, y, None)
         state = _x(state, X, y, None)
         if shared:
             state = _z(state, X, y, None)
-        if np.abs(state.xi1 - old).max(initial=0.0) < tol:
+        if np.abs(state.local.xi1 - old).max(initial=0.0) < tol:
             break
     return _z(state, X, y, None) if rounds else state
 

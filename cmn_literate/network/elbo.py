@@ -23,7 +23,7 @@ from cmn_literate.checks import check_state
 def global_kl(parameters, priors):
     """KL of the global factors from their priors, nats.  [eq-global-kl]
 
-    parameters Parameters or State, priors Priors
+    parameters Parameters, priors Priors
     -> {"beta1": ..., "beta0": ..., "experts": ...}, each >= 0
     """
     p = parameters
@@ -52,16 +52,16 @@ def elbo_terms(state, X, y, priors):
        "assignment entropy", and minus the divergences "beta1", "beta0", "experts"
     ValueError, naming the argument, if shapes or labels do not fit.
     """
-    (X, y), s = check_state(state, X, y), state
-    mean = lambda per_expert: anp.sum(s.gamma * per_expert)
-    kl = global_kl(s, priors)
+    (X, y), p, q = check_state(state, X, y), state.parameters, state.local
+    mean = lambda per_expert: anp.sum(q.gamma * per_expert)
+    kl = global_kl(p, priors)
     return {
         "output": mean(
-            output_log_bound(y, s.mu, s.Sigma, s.beta1_mu, s.beta1_S, s.xi1)),
-        "expert": mean(expert_log_density(X, s.mu, s.Sigma, s.M, s.V, s.a, s.b)),
-        "latent entropy": mean(gaussian_entropy(s.Sigma)),
-        "gate": mean(gate_log_bound(X, s.beta0_mu, s.beta0_S, s.xi0)),
-        "assignment entropy": anp.sum(category_entropy(s.gamma)),
+            output_log_bound(y, q.mu, q.Sigma, p.beta1_mu, p.beta1_S, q.xi1)),
+        "expert": mean(expert_log_density(X, q.mu, q.Sigma, p.M, p.V, p.a, p.b)),
+        "latent entropy": mean(gaussian_entropy(q.Sigma)),
+        "gate": mean(gate_log_bound(X, p.beta0_mu, p.beta0_S, q.xi0)),
+        "assignment entropy": anp.sum(category_entropy(q.gamma)),
         "beta1": -kl["beta1"], "beta0": -kl["beta0"], "experts": -kl["experts"]}
 
 

@@ -5,8 +5,8 @@ Given the global factors every row is an island: a Gaussian for its latent vecto
 expert, a tilt for each coin, and a weight for each expert, each the exact maximiser of the bound.
 """
 
-__all__ = ["Parameters", "State", "parameters_of", "output_logits", "per_component",
-           "output_log_bound", "latent_update", "output_tilt", "row_scores", "responsibilities"]
+__all__ = ["Parameters", "Local", "State", "output_logits", "per_component", "output_log_bound",
+           "latent_update", "output_tilt", "row_scores", "responsibilities"]
 
 
 # book/network/latents.ipynb, cell latents-02
@@ -48,9 +48,8 @@ class Parameters(NamedTuple):
 
 
 # book/network/latents.ipynb, cell latents-06
-class State(NamedTuple):
-    """Every factor of q: the eight of Parameters, then the local ones.
-    [eq-cmn-family]
+class Local(NamedTuple):
+    """The local factors of q, those of N rows.  [eq-cmn-family]
 
     gamma (N,K)      responsibilities: q(z_n = k) = gamma[n,k]
     mu (N,K,h), Sigma (N,K,h,h)
@@ -59,14 +58,6 @@ class State(NamedTuple):
                      shape (N,L-1) if all experts share them
     xi0 (N,K-1)      tilts: q(omega_0nj | z_n = k) = PG(b_j,k, xi0[n,j])
     """
-    beta1_mu: anp.ndarray
-    beta1_S: anp.ndarray
-    beta0_mu: anp.ndarray
-    beta0_S: anp.ndarray
-    M: anp.ndarray
-    V: anp.ndarray
-    a: anp.ndarray
-    b: anp.ndarray
     gamma: anp.ndarray
     mu: anp.ndarray
     Sigma: anp.ndarray
@@ -75,9 +66,25 @@ class State(NamedTuple):
 
 
 # book/network/latents.ipynb, cell latents-07
-def parameters_of(state):
-    """The eight global factors of a State (or of Parameters).  [eq-cmn-family]"""
-    return Parameters(*(getattr(state, name) for name in Parameters._fields))
+class State(NamedTuple):
+    """Every factor of q, the global and the local ones.  [eq-cmn-family]"""
+    parameters: Parameters
+    local: Local
+
+    @classmethod
+    def of(cls, **arrays):
+        """The State of its thirteen arrays by name; TypeError if the names differ."""
+        rest = dict(arrays)
+        shared = {name: rest.pop(name) for name in Parameters._fields if name in rest}
+        return cls(Parameters(**shared), Local(**rest))
+
+    def flat(self):
+        """{name: array} of all thirteen, the global ones first."""
+        return {**self.parameters._asdict(), **self.local._asdict()}
+
+    def replace(self, **arrays):
+        """The State with some of the thirteen arrays exchanged."""
+        return State.of(**{**self.flat(), **arrays})
 
 
 # book/network/latents.ipynb, cell latents-10
@@ -117,7 +124,7 @@ def latent_update(X, y, parameters, xi1):
     """q(x1|z=k) given q(omega_1), q(beta_1) and q(A, tau).
     [eq-latent-natural, eq-latent-x]
 
-    X (N,d) unpadded, y (N,), parameters (or a State), xi1 (N,K,L-1) or (N,L-1)
+    X (N,d) unpadded, y (N,), parameters, xi1 (N,K,L-1) or (N,L-1)
     -> mu (N,K,h), Sigma (N,K,h,h)
     """
     p, h = parameters, parameters.M.shape[1]
@@ -155,11 +162,11 @@ def row_scores(state, X, y):
     Reads the factors as they are, fresh or stale, so it is always right.
     state any State, X (N,d), y (N,) -> (N,K)
     """
-    s = state
-    return (output_log_bound(y, s.mu, s.Sigma, s.beta1_mu, s.beta1_S, s.xi1)
-            + expert_log_density(X, s.mu, s.Sigma, s.M, s.V, s.a, s.b)
-            + gaussian_entropy(s.Sigma)
-            + gate_log_bound(X, s.beta0_mu, s.beta0_S, s.xi0))
+    p, q = state.parameters, state.local
+    return (output_log_bound(y, q.mu, q.Sigma, p.beta1_mu, p.beta1_S, q.xi1)
+            + expert_log_density(X, q.mu, q.Sigma, p.M, p.V, p.a, p.b)
+            + gaussian_entropy(q.Sigma)
+            + gate_log_bound(X, p.beta0_mu, p.beta0_S, q.xi0))
 
 
 # book/network/latents.ipynb, cell latents-32

@@ -36,7 +36,7 @@ from cmn_literate.ideas.stick_breaking import stick_counts
 from cmn_literate.network.elbo import global_kl
 from cmn_literate.network.gate import gate_tilt
 from cmn_literate.network.latents import (
-    Parameters, State, output_logits, parameters_of, responsibilities)
+    Local, Parameters, State, output_logits, responsibilities)
 from cmn_literate.network.simulate import Priors, Theta
 from cmn_literate.roads.optimizers import climb_work
 from cmn_literate.storage import generator_state
@@ -105,11 +105,11 @@ def unpack_free(vector, shapes, n_rows):
 # book/roads/bbvi.ipynb, cell bbvi-10
 def free_of(state):
     """The free numbers of a State; its tilts are dropped.  [eq-bb-free]"""
-    s, last = state, lambda v: np.ascontiguousarray(v.transpose())
-    gamma = np.log(np.maximum(s.gamma, 1e-300))
-    return Free(s.beta1_mu, pack_factor(s.beta1_S), s.beta0_mu,
-                pack_factor(s.beta0_S), s.M, pack_factor(s.V), np.log(s.a),
-                np.log(s.b), last(gamma), last(s.mu), last(pack_factor(s.Sigma)))
+    (p, q), last = state, lambda v: np.ascontiguousarray(v.transpose())
+    gamma = np.log(np.maximum(q.gamma, 1e-300))
+    return Free(p.beta1_mu, pack_factor(p.beta1_S), p.beta0_mu,
+                pack_factor(p.beta0_S), p.M, pack_factor(p.V), np.log(p.a),
+                np.log(p.b), last(gamma), last(q.mu), last(pack_factor(q.Sigma)))
 
 
 def state_of(free, X):
@@ -129,8 +129,9 @@ def state_of(free, X):
     beta1 = f.beta1_mu, covariance(f.beta1_C, h + 1)
     beta0 = f.beta0_mu, covariance(f.beta0_C, D)
     xi1 = anp.sqrt(output_logits(mu, Sigma, *beta1)[1])
-    return State(*beta1, *beta0, f.M, covariance(f.V_C, D), anp.exp(f.log_a),
-                 anp.exp(f.log_b), gamma, mu, Sigma, xi1, gate_tilt(X, *beta0))
+    experts = f.M, covariance(f.V_C, D), anp.exp(f.log_a), anp.exp(f.log_b)
+    return State(Parameters(*beta1, *beta0, *experts),
+                 Local(gamma, mu, Sigma, xi1, gate_tilt(X, *beta0)))
 
 
 # book/roads/bbvi.ipynb, cell bbvi-15
@@ -300,7 +301,7 @@ def bound_at_draws(free, noise, rows, priors, tilts=(None, None)):
     entropy = _log_scale(f.x_C) + 0.5 * h * (1 + np.log(2 * np.pi))
     v = anp.mean(sampled, 0) + entropy - log_gamma
     factors = state_of(f, anp.transpose(rows.XtT[:-1]))
-    divergence = sum(global_kl(factors, priors).values())
+    divergence = sum(global_kl(factors.parameters, priors).values())
     return anp.sum(anp.exp(log_gamma) * v) - divergence
 
 
@@ -388,7 +389,7 @@ def bbvi_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
         end = work.finish(run)
         state = state_of(unpack_free(end.x, shapes, N), X)
         converged = end.reason == "steps" and _settled(end.trace, tol * N)
-        return BBVIFit(parameters_of(state), state, end.trace, end.n_steps, converged,
+        return BBVIFit(state.parameters, state, end.trace, end.n_steps, converged,
                        end.reason, objective, shapes[2], priors)
 
     return work._replace(finish=finish)

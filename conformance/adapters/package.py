@@ -58,15 +58,15 @@ def mng_kl(M, V, a, b, v0, a0, b0, profile):
 
 def unpack(given, profile):
     """-> State, X, y, Priors."""
-    fields = {name: given[name] for name in latents.State._fields}
+    fields = {name: given[name] for part in (latents.Parameters, latents.Local) for name in part._fields}
     fields["b"] = rate(fields["b"], profile)
     priors = Priors(given["v0"], given["a0"], float(rate(given["b0"], profile)), given["sigma0"], given["sigma1"])
-    return latents.State(**fields), given["X"], given["y"], priors
+    return latents.State.of(**fields), given["X"], given["y"], priors
 
 
 def outputs(state, profile):
     """The factors of a state as a dict."""
-    out = state._asdict()
+    out = state.flat()
     return {**out, "b": rate(out["b"], profile)}
 
 

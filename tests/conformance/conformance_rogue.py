@@ -26,7 +26,7 @@ for line in sys.stdin:
     question = json.loads(line)
     if question["cmd"] == "stop":
         if mode == "stays":
-            time.sleep(60)
+            time.sleep(3600)
         if mode == "afterthought":
             say(json.dumps({"seq": question.get("seq", 4), "out": {}}) + "\n")
         break
@@ -40,7 +40,7 @@ for line in sys.stdin:
         if mode == "start-ops":
             del reply["ops"]
         if mode == "start-hang":
-            time.sleep(60)
+            time.sleep(3600)
         if mode == "start-garbage":
             say("Welcome to Julia\n")
         say(json.dumps(reply) + "\n")
@@ -58,9 +58,9 @@ for line in sys.stdin:
     elif mode == "segfault":
         os.kill(os.getpid(), signal.SIGSEGV)
     elif mode == "hang":
-        time.sleep(60)
+        time.sleep(3600)
     elif mode == "child":                                            # a grandchild holds the pipes open
-        os.system("sleep 60")
+        os.system("sleep 3600")
     elif mode == "silent":
         pass
     elif mode == "chatty":

@@ -47,7 +47,7 @@ def module(name):
 
 def run(command, levels, dtype="f64", ops=None, complete=True):
     """Run, print the table, and hold that nothing fails and every operation of the levels is there."""
-    out = runner.run(ProcessAdapter(command, timeout=120.0), catalogue.select(levels, ops), dtype, flags=catalogue.flags())
+    out = runner.run(ProcessAdapter(command, timeout=900.0, start_timeout=900.0), catalogue.select(levels, ops), dtype, flags=catalogue.flags())
     bad = [(r["id"], r["message"] or [o["problem"] for o in r["outputs"]]) for r in out["results"] if r["verdict"] in ("failed", "errored")]
     assert not bad
     assert not out["problems"]

@@ -51,7 +51,7 @@ def test_fit_is_the_explicit_sweeps(size, omega1, inner, monkeypatch):
         state = sweep(state, X, y, PRIORS, inner=inner)
         assert_allclose(result.elbo[number], elbo(state, X, y, PRIORS), rtol=1e-10)
     for field in Parameters._fields:
-        assert_allclose(getattr(result.parameters, field), getattr(state, field), rtol=1e-8, atol=1e-10, err_msg=field)
+        assert_allclose(getattr(result.parameters, field), state.flat()[field], rtol=1e-8, atol=1e-10, err_msg=field)
     assert_allclose(result.elbo[-1], cmn.elbo(as_dict(state), X, y, PRIORS), rtol=1e-9)
 
 
@@ -63,7 +63,7 @@ def test_sums_of_an_estep_are_the_loops(size, omega1):
     X, y = data(size, seed=3)
     X, y = X[:6], y[:6]
     state = init_state(X, y, K, h, L, PRIORS, np.random.default_rng(4), method="random", shared=omega1 == "shared")
-    parameters = Parameters(*(getattr(state, f) for f in Parameters._fields))
+    parameters = state.parameters
     start = np.random.default_rng(5).dirichlet(np.ones(K), size=len(y))
     shape = (len(y), 1, L - 1) if omega1 == "shared" else (len(y), K, L - 1)
     xi1 = np.random.default_rng(6).uniform(0.2, 3, size=shape)
@@ -71,7 +71,7 @@ def test_sums_of_an_estep_are_the_loops(size, omega1):
     omega = np.moveaxis(b[:, None, :] * pg_mean(1.0, xi1), (0, 2), (2, 0))
     total, omega, gamma = estep(prepare(parameters), make_rows(X, y, L), omega, gamma=start.T if omega1 == "shared" else None)
 
-    s = as_dict(state._replace(gamma=start, xi1=xi1[:, 0] if omega1 == "shared" else xi1))
+    s = as_dict(state.replace(gamma=start, xi1=xi1[:, 0] if omega1 == "shared" else xi1))
     for update in ("x", "omega1", "omega0", "z"):
         s = cmn.UPDATES[update](s, X, y, PRIORS)
     assert_allclose(gamma.T, s["gamma"], rtol=1e-9, atol=1e-12)
@@ -131,9 +131,9 @@ def test_rebuilt_state_gives_at_least_the_bound_of_the_fit(omega1, accelerate):
     result = fit(X, y, n_experts=3, priors=PRIORS, max_sweeps=300, tol=1e-9, omega1=omega1, accelerate=accelerate)
     state = result.state(X, y)
     assert isinstance(state, State)
-    assert state.xi1.shape == ((40, 2) if omega1 == "shared" else (40, 3, 2))
+    assert state.local.xi1.shape == ((40, 2) if omega1 == "shared" else (40, 3, 2))
     for field in Parameters._fields:
-        assert np.array_equal(getattr(state, field), getattr(result.parameters, field))
+        assert np.array_equal(state.flat()[field], getattr(result.parameters, field))
     value = elbo(state, X, y, PRIORS)
     assert_allclose(value, cmn.elbo(as_dict(state), X, y, PRIORS), rtol=1e-9)
     assert value >= result.elbo[-1] - 1e-9 * abs(value)
@@ -150,7 +150,7 @@ def test_expansion_is_the_oracles(size):
     for _ in range(2):
         state = sweep(state, X, y, PRIORS)
     expected = cmn.expand(as_dict(state), PRIORS)
-    got = expand(Parameters(*(getattr(state, f) for f in Parameters._fields)), PRIORS)
+    got = expand(state.parameters, PRIORS)
     for field in Parameters._fields:
         assert_allclose(getattr(got, field), expected[field], rtol=1e-9, atol=1e-11, err_msg=field)
     gain = cmn.elbo(expected, X, y, PRIORS) - elbo(state, X, y, PRIORS)
@@ -163,7 +163,7 @@ def test_accelerated_bound_is_the_bound():
     result = fit(X, y, n_experts=3, priors=PRIORS, rng=5, max_sweeps=4, tol=-np.inf, accelerate=True)
     state = complete_start(X, y, 3, 2, 3, PRIORS, np.random.default_rng(5))
     for number in range(4):
-        state = State(**cmn.expand(as_dict(sweep(state, X, y, PRIORS)), PRIORS))
+        state = State.of(**cmn.expand(as_dict(sweep(state, X, y, PRIORS)), PRIORS))
         assert_allclose(result.elbo[number], cmn.elbo(as_dict(state), X, y, PRIORS), rtol=1e-9)
     plain = fit(X, y, n_experts=3, priors=PRIORS, rng=5, max_sweeps=4, tol=-np.inf)
     assert result.elbo[-1] > plain.elbo[-1]
@@ -194,7 +194,7 @@ def test_prior_start_is_the_saddle():
     p = fit(X, y, n_experts=2, priors=paper, init="prior", max_sweeps=30).parameters
     assert np.abs(p.M).max() < 1e-12 and np.abs(p.beta1_mu[:, :-1]).max() < 1e-12
     state = init_state(X, y, 2, 1, 2, paper, rng, method="prior")
-    kicked = state._replace(M=state.M + 1e-3 * rng.normal(size=state.M.shape))
+    kicked = state.replace(M=state.parameters.M + 1e-3 * rng.normal(size=state.parameters.M.shape))
     for _ in range(40):
         state, kicked = sweep(state, X, y, paper), sweep(kicked, X, y, paper)
     assert elbo(kicked, X, y, paper) > elbo(state, X, y, paper) + 10
@@ -343,8 +343,8 @@ def test_states_are_complete_and_valid():
                               xi1=(N, L - 1) if shared else (N, K, L - 1), xi0=(N, K - 1))
                 assert {f: v.shape for f, v in arrays.items()} == shapes
                 assert all(np.isfinite(v).all() and v.dtype == np.float64 for v in arrays.values())
-                assert_allclose(s.gamma.sum(1), 1, rtol=1e-12)
-                assert State(**arrays)._asdict().keys() == arrays.keys()
+                assert_allclose(s.local.gamma.sum(1), 1, rtol=1e-12)
+                assert State.of(**arrays).flat().keys() == arrays.keys()
                 value = elbo(s, X, y, PRIORS)
                 assert np.isfinite(value) and elbo(sweep(s, X, y, PRIORS), X, y, PRIORS) > value - 1e-9 * abs(value)
 

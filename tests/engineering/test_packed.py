@@ -35,7 +35,7 @@ def test_gram_needs_no_memory_that_grows_with_the_rows():
     assert peaks[1] < 512 * ((d + 1) * (d + 2) // 2) * 8 * 3                 # a few blocks of features
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(N=st.integers(0, 30), d=st.integers(1, 5), K=st.integers(1, 4), block_rows=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
 def test_block_size_changes_nothing(N, d, K, block_rows, seed):
     rng = default_rng(seed)

@@ -181,7 +181,7 @@ def test_where_processes_are_spawned(guard, code, out, tmp_path):
     """A script without the guard is told so in one line."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(tests=os.path.dirname(__file__)).replace("GUARD", guard))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=900)
     assert (done.returncode, done.stdout) == (code, out), done.stderr
     last = done.stderr.strip().splitlines()
     assert not code or last[-1].startswith("RuntimeError: n_jobs: the worker processes ended at once") and "__main__" in last[-1]

@@ -4,33 +4,74 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from cmn_literate.use.datasets import SPLITS, training_sizes
-from cmn_literate.experiments import command, figures, report, run, store
-from cmn_literate.experiments.grid import (DATASETS, SEEDS, SETTINGS, SMALL, SMALL_SEEDS, TABLE_LIMIT, Cell, options_of, plan, sizes,
-                                           small_cells, waic_size)
+from experiments import figures, grid, harness, pool, report, run, store, studies
+from experiments.compare import compare, compare_metrics, sample, siblings
+from experiments.grid import (DATA, DATASETS, SETS, SETTINGS, SMALL, TABLE_LIMIT, Cell, options_of, plan, sizes, small_cells, waic_size)
+from experiments.provenance import Clock, provenance
 
 CELL = Cell("iris", 50, "cavi", 3)
 
 
 def record(cell, seconds=2.0, **metrics):
-    return {"cell": cell._asdict(), "metrics": {"accuracy": 0.9, "lpd": -0.2, "ece": 0.05, **metrics}, "seconds": seconds,
-            "cpu_seconds": seconds, "steps": 10, "steps_decay": 4.0, "steps_within_1_nat": 7}
+    return {"cell": cell._asdict(), "setting": {},
+            "metrics": {"accuracy": 0.9, "lpd": -0.2, "ece": 0.05, "steps": 10, "steps_decay": 4.0, "steps_within_1_nat": 7, **metrics},
+            "provenance": {"command": "by hand", "date": "2026-01-01", "versions": {}, "seconds": seconds, "cpu_seconds": seconds}}
+
+
+def spent(record, **more):
+    """The record with other costs."""
+    return record | {"provenance": record["provenance"] | more}
 
 
 def test_plan_holds_every_cavi_cell_first_and_no_cell_twice():
     cells = plan()
     assert len(set(cells)) == len(cells)
-    cavi = [Cell(d, n, "cavi", s) for d in DATASETS for n in training_sizes(d) for s in SEEDS]
-    assert cells[:len(cavi)] == cavi and len(SEEDS) == 16
+    cavi = [Cell(d, n, "cavi", s) for d in DATASETS for n in training_sizes(d) for s in range(16)]
+    assert cells[:len(cavi)] == cavi
     assert {c.method for c in cells} == set(SETTINGS) and {c.dataset for c in cells} == set(DATASETS) <= set(SPLITS)
     for dataset in DATASETS:
         for method in ("gibbs", "mle-exact", "bbvi"):
             assert len({c.seed for c in cells if (c.dataset, c.method, c.n_train) == (dataset, method, sizes(dataset)[-1])}) >= 4
         assert any(c.method == "nuts" for c in cells if c.dataset == dataset)
+
+
+def test_settings_split_the_sets_of_the_package_as_their_chapter_does():
+    for name, (_, largest, test) in SPLITS.items():
+        assert (sizes(name), SETS[name]["test"]) == (training_sizes(name), test) and sizes(name)[-1] == largest
+
+
+def test_settings_are_the_defaults_of_the_estimator():
+    from cmn_literate import CMNClassifier
+    from cmn_literate.network.simulate import Priors
+
+    usual, ours = CMNClassifier(n_experts=10).get_params(), run.estimator("pinwheels").get_params()
+    assert {name for name in usual if usual[name] != ours[name]} == {"random_state"} and ours["priors"] == Priors()
+
+
+def test_a_set_of_ones_own_needs_no_code(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 3
+    lines = ["a,kind,b", *(f"{a},{'xyz'[c]},{b}" for (a, b), c in zip(X.tolist(), y))]
+    (tmp_path / "mine.csv").write_text("\n".join(lines) + "\n")
+    monkeypatch.setitem(grid.SETS, "mine", {"file": "mine.csv", "target": "kind", "experts": 3, "train": [15, 30], "test": 20})
+    cell = Cell("mine", 15, "cavi", 0)
+    data, train, test = run.split(cell, tmp_path)
+    assert data.X.tolist() == X.tolist() and data.y.tolist() == y.tolist() and data.class_names == ("x", "y", "z")
+    assert (data.feature_names, len(train), len(test), len(data.sha256)) == (("a", "b"), 15, 20, 64) and not set(train) & set(test)
+    made = harness.make("cells", studies.study("cells"), cell, {}, tmp_path)
+    assert made["setting"]["n_experts"] == 3 and store.checked(made, Cell) == cell
+    with pytest.raises(FileNotFoundError, match="mine.csv not found"):
+        run.split(cell, tmp_path / "nowhere")
+    grid.SETS["mine"]["target"] = "sort"
+    with pytest.raises(ValueError, match="^target: expected a column"):
+        run.split(cell, tmp_path)
 
 
 def test_all_methods_meet_at_one_size_and_the_sampler_has_four_chains_there():
@@ -84,21 +125,48 @@ def test_a_half_written_line_is_dropped_with_a_notice_and_spoils_nothing(tmp_pat
     first = whole.index(b"\n") + 1
     path.write_bytes(whole[:first + cut])              # killed while it wrote the second record
     said = []
-    assert set(store.read(tmp_path, said.append)) == {CELL}
+    assert set(store.read(tmp_path, notice=said.append)) == {CELL}
     assert len(said) == 1 and "line 2" in said[0] and path.name in said[0]
     store.append(tmp_path, record(CELL._replace(seed=5)))
-    assert set(store.read(tmp_path, said.append)) == {CELL, CELL._replace(seed=5)}
+    assert set(store.read(tmp_path, notice=said.append)) == {CELL, CELL._replace(seed=5)}
 
 
-def test_many_cells_side_by_side_keep_what_is_done_and_name_what_failed(tmp_path, monkeypatch):
-    def fake(cell, **options):
+def test_a_whole_record_without_its_cost_is_named_and_dropped(tmp_path):
+    store.append(tmp_path, record(CELL))
+    for seed, change in enumerate(({}, {"cpu_seconds": None}, {"cpu_seconds": "2"}, {"cpu_seconds": float("nan")})):
+        bad = record(CELL._replace(seed=10 + seed))
+        bad["provenance"] = {k: v for k, v in bad["provenance"].items() if k != "cpu_seconds"} | change
+        store.append(tmp_path, bad)
+    for part in ("setting", "metrics", "provenance"):
+        store.append(tmp_path, {k: v for k, v in record(CELL._replace(seed=20)).items() if k != part})
+    store.append(tmp_path, record(CELL._replace(seed=21)) | {"metrics": [0.9]})
+    said = []
+    found = store.read(tmp_path, notice=said.append)
+    assert set(found) == {CELL} and len(said) == 8
+    assert "line 2: not a whole record (no cpu_seconds), dropped" in said[0] and "cpu_seconds: expected a number, got None" in said[1]
+    assert "no setting" in said[4] and "metrics: expected an object" in said[7]
+    out = cli("report", "--folder", str(tmp_path))
+    assert out.returncode == 0 and out.stderr.count("dropped") == 8 and "Traceback" not in out.stderr
+
+
+def test_forecasts_come_back_as_float32(tmp_path):
+    log_p = np.log(np.random.default_rng(0).dirichlet([1, 1, 1], 200))
+    log_p[0] = [0.0, -np.inf, -1e30]
+    store.append(tmp_path, record(CELL) | {"log_p": store.packed(log_p)})
+    store.append(tmp_path, record(CELL._replace(seed=4)))
+    found = store.read(tmp_path)
+    assert np.array_equal(store.log_p(found[CELL]), log_p.astype(np.float32)) and store.log_p(found[CELL._replace(seed=4)]) is None
+    assert store.path_of(tmp_path, CELL).stat().st_size < 200 * 3 * 6 + 2000
+
+
+def test_many_cells_side_by_side_keep_what_is_done_and_name_what_failed(tmp_path):
+    def fake(cell):
         if cell.seed == 2:
             raise ValueError("seed: unlucky")
         return record(cell, metrics_pid=os.getpid())
 
-    monkeypatch.setattr(run, "run_cell", fake)
     cells = [CELL._replace(seed=s) for s in range(5)]
-    done, failed, left = run.run_many(cells, lambda r: store.append(tmp_path, r), jobs=2)
+    done, failed, left = pool.run_many(cells, fake, lambda r: store.append(tmp_path, r), jobs=2)
     assert (done, left) == (4, 0) and failed == {cells[2]: "ValueError: seed: unlucky"}
     found = store.read(tmp_path)
     assert set(found) == set(cells) - {cells[2]}
@@ -106,60 +174,113 @@ def test_many_cells_side_by_side_keep_what_is_done_and_name_what_failed(tmp_path
     assert len(pids) == 4 and os.getpid() not in pids  # a process of its own for each cell
 
 
-def test_a_dying_process_fails_its_cell_and_no_other(tmp_path, monkeypatch):
-    def fake(cell, **options):
+def test_a_dying_process_fails_its_cell_and_no_other(tmp_path):
+    def fake(cell):
         if cell.seed == 1:
             os._exit(3)                                # as by a lack of memory: no exception, no answer
         return record(cell)
 
-    monkeypatch.setattr(run, "run_cell", fake)
     cells = [CELL._replace(seed=s) for s in range(4)]
-    done, failed, left = run.run_many(cells, lambda r: store.append(tmp_path, r), jobs=2)
+    done, failed, left = pool.run_many(cells, fake, lambda r: store.append(tmp_path, r), jobs=2)
     assert (done, left) == (3, 0) and failed == {cells[1]: "its process died (exit code 3)"}
     assert set(store.read(tmp_path)) == set(cells) - {cells[1]}
 
 
 def test_a_budget_that_runs_out_leaves_the_rest_for_the_next_run(tmp_path, monkeypatch):
-    def slow(cell, **options):
-        time.sleep(0.3)
-        return record(cell)
-
-    monkeypatch.setattr(run, "run_cell", slow)
+    ticks = iter(range(100))                           # a clock that each look at it moves on by a second
+    monkeypatch.setattr(pool, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
     cells = [CELL._replace(seed=s) for s in range(6)]
-    save = lambda r: store.append(tmp_path, r)
-    done, failed, left = run.run_many(cells, save, budget=0.5 / 60)
-    assert failed == {} and 1 <= done < 6 and done + left == 6
+    done, failed, left = pool.run_many(cells, record, lambda r: store.append(tmp_path, r), budget=3.5 / 60)
+    assert (done, failed, left) == (3, {}, 3)
     assert set(store.read(tmp_path)) == set(cells[:done])
 
 
 def test_a_killed_run_keeps_what_is_done_and_the_next_one_goes_on(tmp_path):
     args = ("run", "--dataset", "iris", "--method", "cavi", "--seeds", "2", "--folder", str(tmp_path))
-    first = subprocess.Popen([sys.executable, "-m", "cmn_literate", "experiments", *args], stdout=subprocess.DEVNULL)
     path = tmp_path / "iris-cavi.jsonl"
-    end = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < end:
-        time.sleep(0.02)
-    first.kill()
-    first.wait()
-    kept = store.read(tmp_path)
-    assert 1 <= len(kept) < 6
+    with subprocess.Popen([sys.executable, "-m", "experiments", *args], stdout=subprocess.DEVNULL, cwd=store.ROOT) as first:
+        while not path.exists() and first.poll() is None:      # the first record, or the end of a run that should not have ended
+            time.sleep(0.02)
+        first.kill()
+    kept = store.read(tmp_path, notice=[].append)
+    assert path.exists() and len(kept) < 6
     before = path.read_bytes()
     out = cli(*args)
     assert out.returncode == 0 and f"6 cells, {len(kept)} of them stored" in out.stdout
-    assert path.read_bytes().startswith(before) and len(store.read(tmp_path)) == 6
+    assert path.read_bytes().startswith(before) and len(store.read(tmp_path, notice=[].append)) == 6
 
 
-def test_an_exhausted_budget_starts_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "run_cell", lambda cell, **options: record(cell))
-    done, failed, left = run.run_many([CELL], lambda r: store.append(tmp_path, r), budget=1e-9)
+def test_an_exhausted_budget_starts_nothing(tmp_path):
+    done, failed, left = pool.run_many([CELL], record, lambda r: store.append(tmp_path, r), budget=1e-9)
     assert (done, failed, left) == (0, {}, 1)
+
+
+class Step(NamedTuple):
+    """A cell of the study below."""
+    name: str
+    turn: int | None = None
+
+
+class Study:
+    """A study whose sums need three parts each, which no one wants for themselves."""
+    Cell, ran = Step, []
+
+    @staticmethod
+    def plan():
+        return [Step("a"), Step("b")]
+
+    @staticmethod
+    def needs(cell):
+        return [Step(cell.name, turn) for turn in range(3)] if cell.turn is None else []
+
+    @classmethod
+    def run(cls, cell, records, data_home=None, models=None):
+        if cell == Step("b", 1):
+            raise ValueError("turn: unlucky")
+        value = 1 if cell.turn is not None else sum(records[one]["metrics"]["value"] for one in cls.needs(cell))
+        return {"setting": {}, "metrics": {"value": value}, "provenance": {"cpu_seconds": 7.0}}
+
+
+def test_what_a_cell_needs_comes_first_in_turns_and_a_failure_leaves_what_needs_it(tmp_path):
+    place = tmp_path / "study.jsonl"
+    first, last = harness.stages(Study, {}, Study.plan())
+    assert first == [Step(name, turn) for turn in range(3) for name in "ab"] and last == Study.plan()
+    done, failed, left = harness.run_stages("study", Study, [first, last], place)
+    assert (done, failed, left) == (6, {Step("b", 1): "ValueError: turn: unlucky"}, 1)
+    found = store.read(place, Step)
+    assert found[Step("a")]["metrics"] == {"value": 3} and Step("b") not in found
+    made = found[Step("a")]["provenance"]
+    assert made["cpu_seconds"] == 7.0 and made["command"] == "python -m experiments run study --only a"
+    assert harness.stages(Study, found, Study.plan()) == [[Step("b", 1)], [Step("b")]]
+    assert harness.stages(Study, found, [Step("a")], again=True) == [[Step("a", turn) for turn in range(3)], [Step("a")]]
+    assert harness.stages(Study, found, [Step("a")]) == []
+
+
+def test_provenance_says_what_is_needed_to_repeat_a_run():
+    made = provenance("make it so", Clock(), sha256="abc", cpu_seconds=3.0)
+    assert {"command", "date", "commit", "versions", "machine", "seconds", "cpu_seconds", "peak_mb", "sha256"} == set(made)
+    assert made["cpu_seconds"] == 3.0 and made["seconds"] >= 0 and made["versions"]["numpy"] == np.__version__
+    assert {"processor", "architecture", "cores", "blas", "load"} == set(made["machine"])
+    json.dumps(made)
+
+
+@pytest.mark.parametrize("name", studies.NAMES)
+def test_every_study_is_stored_whole(name):
+    module, found = studies.study(name), studies.records(name)
+    cells = module.plan()
+    assert module.__doc__ and len(set(cells)) == len(cells) and set(found) == set(cells)
+    assert len({store.key(cell) for cell in cells}) == len(cells)              # --only names one
+    assert store.read(studies.place(name), module.Cell, notice=pytest.fail) == found
+    for one in found.values():
+        assert one["metrics"] and set(one) <= {"cell", "setting", "metrics", "trace", "log_p", "provenance"}
 
 
 def test_thinned_traces_keep_both_ends():
     trace = np.linspace(-5, -1, 12345)
-    steps, values = run.thin(trace)
+    steps, values = report.trace({"trace": {"length": len(trace), "value": run.thin(trace)}})
+    assert np.allclose(values, trace[steps - 1], rtol=1e-7)
     assert len(steps) <= 200 and steps[0] == 1 and steps[-1] == 12345 and values[0] == -5 and values[-1] == -1
-    assert run.thin([-3.0, -2.0]) == ([1, 2], [-3.0, -2.0]) and run.thin([]) == ([], [])
+    assert run.thin([-3.0, -2.0]) == [-3.0, -2.0] and run.thin([]) == [] and run.thin_steps(0).tolist() == []
 
 
 def test_estimates_come_from_the_nearest_stored_cells():
@@ -167,7 +288,7 @@ def test_estimates_come_from_the_nearest_stored_cells():
     stored = {near: record(near, 8.0), near._replace(seed=9): record(near, 4.0), far: record(far, 50.0)}
     assert report.estimate(CELL, stored) == pytest.approx(3.0)
     assert report.estimate(CELL._replace(method="gibbs"), stored) > 0
-    stored[near._replace(seed=10)] = record(near, 4.0) | {"scoring_cpu_seconds": 16.0}
+    stored[near._replace(seed=10)] = spent(record(near, 4.0), scoring_cpu_seconds=16.0)
     assert report.estimate(CELL, stored) == pytest.approx(10.0)                  # the scores cost time too
 
 
@@ -187,8 +308,7 @@ def test_summaries_are_means_over_seeds():
 
 
 def cli(*args, **options):
-    return subprocess.run([sys.executable, "-m", "cmn_literate", "experiments", *args], text=True, capture_output=True, timeout=120,
-                          **options)
+    return subprocess.run([sys.executable, "-m", "experiments", *args], text=True, capture_output=True, cwd=store.ROOT, **options)
 
 
 def test_dry_run_prints_the_plan_and_stores_nothing(tmp_path):
@@ -209,7 +329,9 @@ def test_a_cell_that_does_not_exist_is_refused(text, tmp_path):
     (("check", "--folder", "typo"), "--folder"), (("report", "--folder", "typo"), "--folder"), (("report", "--numbers", "bogus"), "bogus"),
     (("check", "--cells", "-1"), "--cells"), (("check", "--seed", "-1"), "--seed"), (("check", "--limit", "1e-9"), "--limit"),
     (("run", "--jobs", "0"), "--jobs"), (("run", "--budget", "-1"), "--budget"), (("run", "--budget", "0"), "--budget"),
-    (("run", "--budget", "nan"), "--budget"), (("run", "--seeds", "-1"), "--seeds")])
+    (("run", "--budget", "nan"), "--budget"), (("run", "--seeds", "-1"), "--seeds"), (("run", "nothing"), "nothing"),
+    (("run", "maps", "--dataset", "iris"), "--dataset"), (("run", "--method", "gibs"), "--method"), (("run", "early", "--table"), "--table"),
+    (("run", "early", "--only", "iris/26/0"), "iris/26/0"), (("check", "baselines_mle"), "--limit")])
 def test_a_command_that_could_do_nothing_says_so(args, name):
     out = cli(*args)
     assert out.returncode != 0 and name in out.stderr and "Traceback" not in out.stderr
@@ -217,28 +339,28 @@ def test_a_command_that_could_do_nothing_says_so(args, name):
 
 def test_comparison_of_a_repeated_run():
     a, b = record(CELL), record(CELL, lpd=-0.2 - 1e-5)
-    assert command.compare(a, a) == [] and command.compare(a, b)[0].startswith("lpd")
+    assert compare(a, a) == [] and compare(a, b)[0].startswith("lpd")
     slack = Cell("iris", 40, "mle-network", 0)
-    assert command.compare(record(slack), record(slack, lpd=-0.2 - 1e-5)) == []
+    assert compare(record(slack), record(slack, lpd=-0.2 - 1e-5)) == []
 
 
 def test_a_climb_is_compared_along_its_trace_and_a_sampler_at_its_end():
-    trace = lambda *values: {"trace": {"step": [1, 2, 3], "value": list(values)}}
+    trace = lambda *values: {"trace": {"length": 3, "value": list(values)}}
     climb = record(CELL) | trace(-9.0, -5.0, -4.0)
-    assert command.compare(climb, record(CELL) | trace(-9.0, -5.0, -4.0)) == []
-    assert command.compare(climb, record(CELL) | trace(-9.0, -5.1, -4.0)) == ["trace -5 -> -5.1"]
-    assert "points of trace 3 -> 2" in command.compare(climb, record(CELL) | {"trace": {"step": [1, 2], "value": [-9.0, -4.0]}})
+    assert compare(climb, record(CELL) | trace(-9.0, -5.0, -4.0)) == []
+    assert compare(climb, record(CELL) | trace(-9.0, -5.1, -4.0)) == ["trace -5 -> -5.1"]
+    assert "points of trace 3 -> 2" in compare(climb, record(CELL) | trace(-9.0, -4.0))
     draws = [record(Cell("iris", 25, "nuts", s)) | trace(-9.0, -5.0, -4.0 + 0.1 * s) for s in range(8)]
-    assert command.compare(draws[0], draws[0] | trace(-7.0, -3.0, -4.3), draws[1:]) == []
-    assert command.compare(draws[0], draws[0] | trace(-9.0, -5.0, -6.0), draws[1:]) == ["end of trace -4 -> -6"]
+    assert compare(draws[0], draws[0] | trace(-7.0, -3.0, -4.3), draws[1:]) == []
+    assert compare(draws[0], draws[0] | trace(-9.0, -5.0, -6.0), draws[1:]) == ["end of trace -4 -> -6"]
 
 
 def test_a_sample_takes_one_cell_of_each_method_in_turn():
     stored = {Cell("iris", 25, m, s): record(Cell("iris", 25, m, s), 300.0 if m == "nuts" else 2.0) for m in SETTINGS for s in range(9)}
-    picked = command.sample(stored, 10, 200.0, np.random.default_rng(0))
+    picked = sample(stored, 10, 200.0, np.random.default_rng(0))
     assert len(set(picked)) == 10 and {c.method for c in picked[:5]} == set(SETTINGS) - {"nuts"}
-    assert {c.method for c in command.sample(stored, 6, 400.0, np.random.default_rng(0))} == set(SETTINGS)
-    assert command.sample({}, 6, 400.0, np.random.default_rng(0)) == []
+    assert {c.method for c in sample(stored, 6, 400.0, np.random.default_rng(0))} == set(SETTINGS)
+    assert sample({}, 6, 400.0, np.random.default_rng(0)) == []
 
 
 def test_numbers_that_json_lacks_are_kept_as_text(tmp_path):
@@ -252,48 +374,59 @@ def test_numbers_that_json_lacks_are_kept_as_text(tmp_path):
 def test_costs_are_steps_times_seconds():
     r = record(CELL, 2.0)                              # 10 steps, 4 of them to 95 %
     assert report.value(r, "seconds_per_step") == 0.2 and report.value(r, "seconds_to_converge") == pytest.approx(0.8)
-    assert np.isnan(report.value(r | {"steps_decay": None}, "seconds_to_converge"))
+    assert np.isnan(report.value(record(CELL, steps_decay=None), "seconds_to_converge"))
 
 
 def test_records_are_json_without_surprises():
     known = set(plan())
-    for path in sorted(store.Path("results/cells").glob("*.jsonl")):
+    for path in sorted(studies.place("cells").glob("*.jsonl")):
         for line in path.read_text().splitlines():
             r = json.loads(line)
-            assert store.record_cell(r) in known and r["versions"]["numpy"] and r["command"].endswith(store.record_cell(r).key)
-            assert r["setting"].items() >= options_of(store.record_cell(r)).items()
+            cell, made = store.checked(r, Cell), r["provenance"]
+            assert cell in known and made["versions"]["numpy"] and made["command"].endswith(cell.key)
+            assert r["setting"].items() >= options_of(cell).items()
 
 
 def test_stored_results_are_small():
-    assert sum(p.stat().st_size for p in store.Path("results").rglob("*") if p.is_file()) < 10e6
+    assert sum(p.stat().st_size for p in store.RESULTS.rglob("*") if p.is_file()) < 10e6
 
 
 def test_quick_cells_cover_every_method_and_all_of_their_seeds_are_stored():
     assert sorted(c.method for c in SMALL) == sorted(3 * list(SETTINGS))
-    stored = store.read("results/small")
+    stored = studies.records("small")
     assert set(stored) == set(small_cells())
-    assert {len([c for c in stored if c.method == m]) for m in ("bbvi", "gibbs", "nuts")} == {3 * len(SMALL_SEEDS)}
+    assert {len([c for c in stored if c.method == m]) for m in ("bbvi", "gibbs", "nuts")} == {3 * DATA["quick"]["seeds"]}
     for cell, options in small_cells().items():
-        assert stored[cell]["setting"].items() >= options.items() and stored[cell]["cpu_seconds"] <= 10
+        assert stored[cell]["setting"].items() >= options.items() and stored[cell]["provenance"]["cpu_seconds"] <= 10
 
 
 @pytest.mark.parametrize("cell", SMALL, ids=lambda cell: cell.key)
 def test_a_quick_cell_run_again_is_what_was_stored(cell):
-    stored = store.read("results/small")
-    again = run.run_cell(cell, overrides=SMALL[cell])
-    assert 0 < again["scoring_cpu_seconds"] < 60
-    assert command.compare(stored[cell], again, command.siblings(cell, stored)) == []
+    stored = studies.records("small")
+    again = harness.make("small", studies.study("small"), cell, stored)
+    assert again["provenance"]["scoring_cpu_seconds"] > 0 and store.checked(again, Cell) == cell
+    y = run.split(cell)[0].y[run.split(cell)[2]]
+    assert store.log_p(again)[np.arange(len(y)), y].mean() == pytest.approx(again["metrics"]["lpd"], rel=1e-6)
+    assert compare(stored[cell], again, siblings(cell, stored)) == []
 
 
 def test_a_run_that_is_off_by_more_than_its_spread_is_named():
     cells = [Cell("iris", 25, "bbvi", s) for s in range(8)]
     stored = {c: record(c, lpd=-0.3 + 0.01 * c.seed) for c in cells}
-    others = command.siblings(cells[0], stored)
+    others = siblings(cells[0], stored)
     assert len(others) == 7
     sd = np.std([-0.3 + 0.01 * s for s in range(8)], ddof=1)
-    assert command.compare(stored[cells[0]], record(cells[0], lpd=-0.3 + 4.9 * sd), others) == []
-    assert command.compare(stored[cells[0]], record(cells[0], lpd=-0.3 + 5.1 * sd), others)[0].startswith("lpd")
-    assert command.compare(stored[cells[0]], record(cells[0], lpd=float("nan")), others)
+    assert compare(stored[cells[0]], record(cells[0], lpd=-0.3 + 4.9 * sd), others) == []
+    assert compare(stored[cells[0]], record(cells[0], lpd=-0.3 + 5.1 * sd), others)[0].startswith("lpd")
+    assert compare(stored[cells[0]], record(cells[0], lpd=float("nan")), others)
+
+
+def test_metrics_of_a_study_are_compared_one_by_one_but_for_times():
+    old = {"metrics": {"lpd": -1.0, "ranks": [1.0, 2.0], "steps": 30, "name": "a", "seconds": 3.0, "by": {"x": 1}}}
+    new = {"metrics": old["metrics"] | {"seconds": 9.0, "brier": 0.1}}
+    assert compare_metrics(old, new, 1e-6, ("seconds",)) == []
+    for name, value in (("lpd", -1.001), ("ranks", [1.0, 2.1]), ("ranks", [1.0]), ("steps", 60), ("name", "b"), ("by", {"x": 2}), ("lpd", None)):
+        assert [text.split()[0] for text in compare_metrics(old, {"metrics": new["metrics"] | {name: value}}, 1e-6, ("seconds",))] == [name]
 
 
 def test_a_lone_nuts_cell_is_compared_with_the_spread_of_gibbs():
@@ -301,14 +434,14 @@ def test_a_lone_nuts_cell_is_compared_with_the_spread_of_gibbs():
     stored = {c: record(c, lpd=-0.5 + 0.01 * c.seed) for c in gibbs}
     alone = Cell("iris", 25, "nuts", 0)
     stored[alone] = record(alone, lpd=-0.3)
-    others = command.siblings(alone, stored)
+    others = siblings(alone, stored)
     assert [r["cell"]["method"] for r in others] == ["gibbs"] * 4
     sd = np.std([-0.5 + 0.01 * s for s in range(4)], ddof=1)
-    assert command.compare(stored[alone], record(alone, lpd=-0.3 + 4.9 * sd), others) == []
-    assert command.compare(stored[alone], record(alone, lpd=-0.3 + 5.1 * sd), others)[0].startswith("lpd")
+    assert compare(stored[alone], record(alone, lpd=-0.3 + 4.9 * sd), others) == []
+    assert compare(stored[alone], record(alone, lpd=-0.3 + 5.1 * sd), others)[0].startswith("lpd")
     twin = alone._replace(seed=1)
-    assert command.siblings(alone, stored | {twin: record(twin)}) == [record(twin)]
-    assert command.siblings(Cell("iris", 25, "bbvi", 0), stored) == []
+    assert siblings(alone, stored | {twin: record(twin)}) == [record(twin)]
+    assert siblings(Cell("iris", 25, "bbvi", 0), stored) == []
 
 
 def test_figure_shows_every_stored_point_and_names_its_seeds():

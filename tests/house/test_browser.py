@@ -20,6 +20,7 @@ from tangle import ROOT, chapter_order
 HTML = ROOT / "_build/html"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update",
          "--disable-sync"]
+LAST_RESORT = 900_000                               # milliseconds; for what never comes
 PAGES = ["book/intro.html"] + [f"{c}.html" for c in chapter_order() if (ROOT / f"{c}.ipynb").exists()]
 
 
@@ -54,7 +55,7 @@ def browser():
     need("chromium on this machine", chromium)
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = p.chromium.launch(executable_path=chromium, args=FLAGS, timeout=LAST_RESORT)
         yield browser
         browser.close()
 
@@ -63,7 +64,7 @@ def browser():
 def page(browser, site):
     """A page that records what goes wrong in it."""
     page = browser.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(LAST_RESORT)
     page.errors, page.outside = [], []
     page.on("console", lambda m: page.errors.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda e: page.errors.append(str(e)))
@@ -148,6 +149,7 @@ def test_conformance_report_is_one_page_for_any_screen(browser, tmp_path, width,
     file = tmp_path / "report.html"
     file.write_text(report.page(runner.run(wrong, catalogue.select(), flags=catalogue.flags()), catalogue.flags()))
     page, asked = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme), []
+    page.set_default_timeout(LAST_RESORT)
     page.on("request", lambda request: asked.append(request.url))
     page.goto(file.as_uri())
     assert len(asked) == 1

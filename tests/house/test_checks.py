@@ -121,12 +121,12 @@ def test_no_parameters(name, value):
 
 
 def test_state():
-    state, X, y = State(**FACTORS, **LOCAL), np.zeros((N, D - 1)), [0, 1, 2, 0]
+    state, X, y = State.of(**FACTORS, **LOCAL), np.zeros((N, D - 1)), [0, 1, 2, 0]
     assert [part.shape for part in check_state(state, X, y)] == [(N, D - 1), (N,)]
-    check_state(state._replace(xi1=np.ones((N, L - 1))), X, y)
+    check_state(state.replace(xi1=np.ones((N, L - 1))), X, y)
     for name, shape in [("M", (H, D)), ("xi1", (N,)), ("gamma", (N + 1, K)), ("Sigma", (N, K, H, H + 1)), ("beta1_S", (L - 1, H, H)), ("xi0", (N, K))]:
         with pytest.raises(ValueError, match=f"^state.{name}: expected"):
-            check_state(state._replace(**{name: np.ones(shape)}), X, y)
+            check_state(state.replace(**{name: np.ones(shape)}), X, y)
     with pytest.raises(ValueError, match="^X: expected 2 columns, got 1"):
         check_state(state, X[:, :1], y)
     with pytest.raises(ValueError, match="^y: expected labels 0 to 2"):

@@ -53,29 +53,60 @@ def test_stored_notebook_is_normal(stored):
     assert "execution" not in json.dumps([c.metadata for c in code])             # no timing
 
 
+def assert_refused(folder, cell, complaint):
+    """The message names notebook and cell, and nothing is written."""
+    path = Book(folder).chapter("first", "x = 1", cell)
+    before = path.read_bytes()
+    said = execute.execute("book/a/first.ipynb", folder)
+    assert said.startswith("book/a/first.ipynb, cell first-03") and complaint in said
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize("cell, complaint", [
     ("1 / 0", "ZeroDivisionError"),
     ("%no_such_magic", "no_such_magic"),
-    ("import sys\nprint('careful', file=sys.stderr)", "writes to stderr: careful"),
-    ("import warnings\nwarnings.warn('careful')", "writes to stderr"),
     (f"#| show\n{FIGURE}", "a figure without alt text"),
     (f"#| show\n#| alt:\n{FIGURE}", "a figure without alt text"),
-    ("#| show\n#| alt: Nothing.\npass", "no figure appeared"),
-    (FIGURE, "mark the cell '#| show'"),
     ("#| verify\nassert True", "must name the equations"),
     ("#| verify stick\nassert True", "must name the equations"),
     ("#| verify eq-a\nprint('fine')", "asserts nothing"),
     ("#| vrify eq-a\nassert True", "unknown marker"),
-    ("object()", "memory address"),
-    ("from IPython.display import HTML\nHTML('<b>x</b>')", "stores text/html"),
 ])
 def test_refuses(tmp_path, cell, complaint):
-    book = Book(tmp_path)
-    path = book.chapter("first", "x = 1", cell)
-    before = path.read_bytes()
-    said = execute.execute("book/a/first.ipynb", book.root)
-    assert said.startswith("book/a/first.ipynb, cell first-03") and complaint in said
-    assert path.read_bytes() == before
+    assert_refused(tmp_path, cell, complaint)
+
+
+OUTPUTS = [
+    ("import sys\nprint('careful', file=sys.stderr)", "writes to stderr: careful"),
+    ("import warnings\nwarnings.warn('careful')", "writes to stderr"),
+    ("#| show\n#| alt: Nothing.\npass", "no figure appeared"),
+    (FIGURE, "mark the cell '#| show'"),
+    ("object()", "memory address"),
+    ("from IPython.display import HTML\nHTML('<b>x</b>')", "stores text/html"),
+]
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """What a kernel, one for all of them, really puts out: {source: outputs}."""
+    notebook = nbformat.v4.new_notebook(cells=[new_code_cell(source) for source in ("x = 1", *dict(OUTPUTS))])
+    client = execute.NotebookClient(notebook, timeout=execute.TIMEOUT, startup_timeout=execute.TIMEOUT, kernel_name="python3")
+    client.execute(env={name: value for name, value in os.environ.items() if name != "MPLBACKEND"})
+    return {cell.source: cell.outputs for cell in notebook.cells}
+
+
+@pytest.mark.parametrize("cell, complaint", OUTPUTS)
+def test_refuses_an_output(tmp_path, monkeypatch, recorded, cell, complaint):
+    class Replay:
+        def __init__(self, notebook, **options):
+            self.notebook = notebook
+
+        def execute(self, env):
+            for cell in self.notebook.cells[1:]:
+                cell.outputs = recorded[cell.source]
+
+    monkeypatch.setattr(execute, "NotebookClient", Replay)
+    assert_refused(tmp_path, cell, complaint)
 
 
 @pytest.mark.parametrize("check", ["assert x", "assert_allclose(a, b)", "np.testing.assert_equal(a, b)", "with pytest.raises(ValueError):\n    f()"])

@@ -1,6 +1,7 @@
 """The rules of the house, read from the files: one direction of imports, labels that resolve, checks that exist."""
 
 import ast
+import importlib
 import io
 import re
 import subprocess
@@ -171,7 +172,7 @@ def test_no_public_name_is_defined_twice():
 @pytest.mark.parametrize("file", sorted((ROOT / PACKAGE).rglob("*.py")), ids=lambda p: p.name)
 def test_package_stands_alone(file):
     tree = ast.parse(file.read_text())
-    assert not {"book", "tests", "tools", "conformance", "cmn_conformance", "tangle", "execute", "pages"} & set(imports(tree))
+    assert not {"book", "experiments", "tests", "tools", "conformance", "cmn_conformance", "tangle", "execute", "pages"} & set(imports(tree))
     outside = set(imports(tree, top_level=True)) - CORE - {PACKAGE} - set(sys.stdlib_module_names)
     assert outside <= ({"sklearn"} if file.name == "classifier.py" else set())
 
@@ -181,6 +182,11 @@ def test_hand_written_files_hold_no_mathematics():
         if (ROOT / PACKAGE / name).exists():
             assert not {"scipy", "autograd"} & set(imports(ast.parse((ROOT / PACKAGE / name).read_text())))
     assert {m.split(".")[0] for m in MODULES}.isdisjoint(HAND_WRITTEN)
+
+
+def test_front_door_leads_to_every_name():
+    package = importlib.import_module(PACKAGE)
+    assert [name for name in [*package.__all__, "cmn_adapter"] if not hasattr(package, name)] == []
 
 
 def test_oracle_shares_nothing_with_the_package():

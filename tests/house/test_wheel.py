@@ -16,7 +16,7 @@ from tangle import HAND_WRITTEN, PACKAGE, ROOT, module_file, module_sources, rea
 pytestmark = pytest.mark.slow
 
 MODULES = module_sources(read_chapters(ROOT), ROOT)
-NEED_SKLEARN = ("use.classifier", "roads.one_table")
+NEED_SKLEARN = ("use.classifier",)
 CORE = f"""
 import importlib, sys
 import numpy as np
@@ -40,8 +40,7 @@ else:
 assert not {{"sklearn", "matplotlib", "pooch", "tqdm", "polyagamma"}} & set(sys.modules)
 """
 FIT = """
-from cmn_literate.engineering.fit import fit
-from cmn_literate.engineering.quadrature import predict_proba
+from cmn_literate import fit, predict_proba
 rng = np.random.default_rng(0)
 X = rng.normal(size=(200, 2))
 y = (X[:, 0] * X[:, 1] > 0).astype(int)

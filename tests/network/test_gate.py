@@ -47,7 +47,7 @@ def test_update_works_in_blocks_of_rows():
     assert peaks[1] - peaks[0] < 36_000 * features * 8 / 4              # rows cost their inputs, not their outer products
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1), K=st.integers(1, 7), d=st.integers(1, 4), scale=st.sampled_from([1e-8, 0.1, 1.0, 30.0, 1e3]),
        stretch=st.floats(0.01, 100))
 def test_bound_is_below_a_distribution(seed, K, d, scale, stretch):
@@ -60,7 +60,7 @@ def test_bound_is_below_a_distribution(seed, K, d, scale, stretch):
     assert (logsumexp(fresh, axis=1) <= 1e-12).all() and (logsumexp(other, axis=1) <= 1e-12).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), K=st.integers(1, 6))
 def test_running_sum_is_the_table(seed, K):
     X, mu, S, _ = problem(default_rng(seed), 8, 2, K)

@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 from oracle import special
 from scipy.stats import multivariate_t
 
-from cmn_literate.network.latents import State
+from cmn_literate.network.latents import Parameters
 from cmn_literate.network.experts import mng_log_evidence, regression_log_evidence
 from cmn_literate.ideas.logistic import fit_multinomial, predict_multinomial, sigmoid_normal, stick_log_means
 from cmn_literate.ideas.polya_gamma import pg_mean, pg_var
@@ -91,13 +91,12 @@ def test_regression_evidence_is_a_multivariate_t():
 
 
 def certain_latent(logit_mean, logit_var):
-    """A state whose latent is 1 for certain, so that the output logits are N(logit_mean, logit_var) exactly."""
+    """Parameters whose latent is 1 for certain, so that the output logits are N(logit_mean, logit_var) exactly."""
     J = len(logit_mean)
-    return State(
+    return Parameters(
         beta1_mu=np.stack([np.zeros(J), logit_mean], 1), beta1_S=np.stack([np.diag([1e-12, v]) for v in logit_var]),
         beta0_mu=np.zeros((0, 2)), beta0_S=np.zeros((0, 2, 2)), M=np.zeros((1, 1, 2)), V=1e-12 * np.eye(2)[None], a=np.array([1e6]),
-        b=np.array([[1e-3]]), gamma=np.ones((0, 1)), mu=np.zeros((0, 1, 1)), Sigma=np.zeros((0, 1, 1, 1)), xi1=np.zeros((0, 1, J)),
-        xi0=np.zeros((0, 0)))
+        b=np.array([[1e-3]]))
 
 
 def test_predictions_of_known_logits():

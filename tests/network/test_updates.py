@@ -8,7 +8,7 @@ from oracle import cmn
 from problems import CASES, PRIORS, as_dict, name, problem
 
 from cmn_literate.network.cavi import UPDATES, sweep
-from cmn_literate.network.latents import State
+from cmn_literate.network.latents import Local, Parameters
 from cmn_literate.network.elbo import elbo
 
 COVARIANCES = ("Sigma", "V", "beta1_S", "beta0_S")
@@ -18,7 +18,7 @@ each_update = pytest.mark.parametrize("update", cmn.ORDER)
 
 def test_the_updates_are_the_seven_of_the_contract():
     assert set(UPDATES) == set(cmn.ORDER)
-    assert list(State._fields) == cmn.FIELDS
+    assert [*Parameters._fields, *Local._fields] == cmn.FIELDS
 
 
 @each_update
@@ -34,7 +34,7 @@ def test_agrees_with_the_oracle_and_changes_only_its_own_factor(case, update):
                 assert_allclose(new[field], expected[field], rtol=1e-9, atol=1e-9, err_msg=field)
             else:
                 assert np.array_equal(new[field], untouched[field]), field
-            assert np.array_equal(getattr(state, field), untouched[field]), f"{field} of the argument was overwritten"
+            assert np.array_equal(state.flat()[field], untouched[field]), f"{field} of the argument was overwritten"
         for field in set(COVARIANCES) & set(cmn.CHANGES[update]):
             assert_allclose(new[field], np.swapaxes(new[field], -1, -2), rtol=0, atol=1e-12)
 
@@ -43,13 +43,13 @@ def block_gradients(state, X, y, fields):
     """The gradient of the complete bound in every array of a factor, in the directions the factor may move."""
     out = {}
     for field in fields:
-        if getattr(state, field).size == 0:                      # K = 1 has no gate
+        if state.flat()[field].size == 0:                      # K = 1 has no gate
             continue
-        g = grad(lambda v, field=field: elbo(state._replace(**{field: v}), X, y, PRIORS))(1.0 * getattr(state, field))
+        g = grad(lambda v, field=field: elbo(state.replace(**{field: v}), X, y, PRIORS))(1.0 * state.flat()[field])
         if field in COVARIANCES:
             g = g + np.swapaxes(g, -1, -2)                       # a symmetric matrix moves symmetrically
         if field == "gamma":                                     # softmax coordinates: the simplex's tangent
-            g = state.gamma * (g - (state.gamma * g).sum(1, keepdims=True))
+            g = state.local.gamma * (g - (state.local.gamma * g).sum(1, keepdims=True))
         if field == "xi1":                                       # sticks that row n never reached do not count
             active = np.arange(g.shape[-1]) <= y[:, None]
             g = g * (active if g.ndim == 2 else active[:, None, :])
@@ -78,10 +78,10 @@ def test_softmax_coordinates_agree_with_the_tangent():
 
     def through_softmax(u):
         e = anp.exp(u)
-        return elbo(state._replace(gamma=e / anp.sum(e, 1, keepdims=True)), X, y, PRIORS)
+        return elbo(state.replace(gamma=e / anp.sum(e, 1, keepdims=True)), X, y, PRIORS)
     g = grad(through_softmax)
-    assert_allclose(g(np.log(state.gamma)), block_gradients(state, X, y, ["gamma"])["gamma"], rtol=1e-9, atol=1e-12)
-    assert np.abs(g(np.log(UPDATES["z"](state, X, y, PRIORS).gamma))).max() < 1e-10
+    assert_allclose(g(np.log(state.local.gamma)), block_gradients(state, X, y, ["gamma"])["gamma"], rtol=1e-9, atol=1e-12)
+    assert np.abs(g(np.log(UPDATES["z"](state, X, y, PRIORS).local.gamma))).max() < 1e-10
 
 
 @each_case
@@ -122,15 +122,15 @@ def test_sweep_is_the_canonical_order(case, inner):
     for update in ["x", "omega1"] * inner + ["omega0", "z", "beta1", "beta0", "experts"]:
         by_hand = UPDATES[update](by_hand, X, y, PRIORS)
     for field in cmn.FIELDS:
-        assert_allclose(got[field], getattr(by_hand, field), rtol=1e-12, atol=1e-12, err_msg=field)
+        assert_allclose(got[field], by_hand.flat()[field], rtol=1e-12, atol=1e-12, err_msg=field)
         assert_allclose(got[field], by_oracle[field], rtol=1e-8, atol=1e-8, err_msg=field)
     other = state
     for update in reversed(cmn.ORDER):
         other = UPDATES[update](other, X, y, PRIORS)
-    assert np.abs(other.gamma - got["gamma"]).max() > 1e-3       # the order shows
+    assert np.abs(other.local.gamma - got["gamma"]).max() > 1e-3       # the order shows
 
 
 def test_inner_defaults_to_one():
     state, X, y, _ = problem(CASES[0], seed=8)
     a, b = sweep(state, X, y, PRIORS), sweep(state, X, y, PRIORS, inner=1)
-    assert all(np.array_equal(u, v) for u, v in zip(a, b))
+    assert all(np.array_equal(value, b.flat()[field]) for field, value in a.flat().items())

@@ -7,15 +7,15 @@ from problems import as_dict, problem
 from scipy.special import gammainc, gammaincinv, gammaln
 
 from cmn_literate.roads import bbvi
-from cmn_literate.engineering.fit import fit as fit_cavi
-from cmn_literate.engineering.starts import complete_start
+from cmn_literate.network import cavi
 from cmn_literate.engineering.elbo_gradients import best_tilts
 from cmn_literate.engineering.gamma_draws import Noise, draw_noise
 from cmn_literate.roads.bbvi import (
     augmentation_gap, bound_and_grad, control_variate, fit_bbvi, free_of, pack_free, score_products, state_of,
     unpack_free)
 from cmn_literate.network.elbo import elbo
-from cmn_literate.network.latents import Parameters, State
+from cmn_literate.network.latents import Parameters
+from cmn_literate.engineering.starts import complete_start
 from cmn_literate.engineering.sums import make_rows
 from cmn_literate.engineering.quadrature import predict_proba
 from cmn_literate.network.simulate import Priors
@@ -38,20 +38,20 @@ def by_loops(state, noise, X, y, objective, tilts):
     """The estimate in plain loops over particles, rows, experts, sticks; the divergences from the oracle's bound.
 
     The noise holds quantiles in place of Gamma draws, so a draw moves with its shape as it really does."""
-    s, K, L, h = state, state.M.shape[0], len(state.beta1_mu) + 1, state.M.shape[1]
+    s, K, L, h = state, state.parameters.M.shape[0], len(state.parameters.beta1_mu) + 1, state.parameters.M.shape[1]
     root, total, S = np.linalg.cholesky, 0.0, len(noise.g)
     log_two = np.log(2.0)
     for p in range(S):
-        beta1 = [s.beta1_mu[l] + root(s.beta1_S[l]) @ noise.beta1[p, l] for l in range(L - 1)]
-        beta0 = [s.beta0_mu[j] + root(s.beta0_S[j]) @ noise.beta0[p, j] for j in range(K - 1)]
+        beta1 = [s.parameters.beta1_mu[l] + root(s.parameters.beta1_S[l]) @ noise.beta1[p, l] for l in range(L - 1)]
+        beta0 = [s.parameters.beta0_mu[j] + root(s.parameters.beta0_S[j]) @ noise.beta0[p, j] for j in range(K - 1)]
         for n in range(len(y)):
             x0 = np.append(X[n], 1.0)
             for k in range(K):
                 eps = noise.x1[p, :, k, n]
-                x1 = s.mu[n, k] + root(s.Sigma[n, k]) @ eps
+                x1 = s.local.mu[n, k] + root(s.local.Sigma[n, k]) @ eps
                 value = 0.0
-                coins = [(beta1[l] @ np.append(x1, 1.0), l, y[n], tilts.xi1[n, k, l]) for l in range(L - 1)]
-                coins += [(beta0[j] @ x0, j, k, tilts.xi0[n, j]) for j in range(K - 1)]
+                coins = [(beta1[l] @ np.append(x1, 1.0), l, y[n], tilts.local.xi1[n, k, l]) for l in range(L - 1)]
+                coins += [(beta0[j] @ x0, j, k, tilts.local.xi0[n, j]) for j in range(K - 1)]
                 for psi, stick, label, xi in coins:
                     cost = np.logaddexp(psi / 2, -psi / 2)
                     if objective == "augmented":
@@ -59,11 +59,11 @@ def by_loops(state, noise, X, y, objective, tilts):
                         cost = log_two + np.log(np.cosh(xi / 2)) + theta / 2 * (psi**2 - xi**2)
                     value += special.stick_kappa(stick, label) * psi - special.stick_b(stick, label) * cost
                 for i in range(h):
-                    tau = gammaincinv(s.a[k], noise.g[p, k, i]) / s.b[k, i]
-                    row = s.M[k, i] + root(s.V[k]) @ noise.A[p, k, i] / tau**0.5
+                    tau = gammaincinv(s.parameters.a[k], noise.g[p, k, i]) / s.parameters.b[k, i]
+                    row = s.parameters.M[k, i] + root(s.parameters.V[k]) @ noise.A[p, k, i] / tau**0.5
                     value += 0.5 * np.log(tau / (2 * np.pi)) - 0.5 * tau * (x1[i] - row @ x0)**2
-                value += 0.5 * np.linalg.slogdet(2 * np.pi * np.e * s.Sigma[n, k])[1] - np.log(s.gamma[n, k])
-                total += s.gamma[n, k] * value / S
+                value += 0.5 * np.linalg.slogdet(2 * np.pi * np.e * s.local.Sigma[n, k])[1] - np.log(s.local.gamma[n, k])
+                total += s.local.gamma[n, k] * value / S
     return total - divergences(s)
 
 
@@ -73,9 +73,9 @@ def divergences(s):
         return 0.5 * (np.trace(np.linalg.solve(P, S)) + mu @ np.linalg.solve(P, mu) - len(mu)
                       + np.linalg.slogdet(P)[1] - np.linalg.slogdet(S)[1])
 
-    total = sum(gaussian(m, S, PRIORS.sigma1**2 * np.eye(len(m))) for m, S in zip(s.beta1_mu, s.beta1_S))
-    total += sum(gaussian(m, S, PRIORS.sigma0**2 * np.eye(len(m))) for m, S in zip(s.beta0_mu, s.beta0_S))
-    for M, V, a, b in zip(s.M, s.V, s.a, s.b):
+    total = sum(gaussian(m, S, PRIORS.sigma1**2 * np.eye(len(m))) for m, S in zip(s.parameters.beta1_mu, s.parameters.beta1_S))
+    total += sum(gaussian(m, S, PRIORS.sigma0**2 * np.eye(len(m))) for m, S in zip(s.parameters.beta0_mu, s.parameters.beta0_S))
+    for M, V, a, b in zip(s.parameters.M, s.parameters.V, s.parameters.a, s.parameters.b):
         for m, rate in zip(M, b):
             # the mean over tau of the divergence of N(m, V / tau) from N(0, v0 / tau): linear in tau
             total += gaussian(m * (a / rate)**0.5, V, PRIORS.v0 * np.eye(len(m)))
@@ -103,7 +103,7 @@ def test_estimate_and_slopes_are_those_of_the_loops(size, objective):
     assert_allclose(other, value, rtol=1e-12)
     for name, fast, plain in zip(slopes._fields, slopes, by_autograd):
         assert_allclose(fast, plain, rtol=1e-10, atol=1e-10 * largest, err_msg=name)
-    quantiles = noise._replace(g=gammainc(state.a[:, None], noise.g))
+    quantiles = noise._replace(g=gammainc(state.parameters.a[:, None], noise.g))
     at = lambda vector: by_loops(state_of(unpack_free(vector, shapes, len(y)), X), quantiles, X, y, objective, state)
     vector, slopes = pack_free(free), pack_free(slopes)
     assert_allclose(value, at(vector), rtol=1e-8)
@@ -119,13 +119,13 @@ def test_start_and_tilts(size):
     """There and back; the tilts of state_of are the best: no other tilt raises the oracle's bound."""
     state, X, y, shapes = case(size)
     again = state_of(unpack_free(pack_free(free_of(state)), shapes, len(y)), X)
-    for field in State._fields:
-        assert_allclose(getattr(again, field), getattr(state, field), rtol=1e-9, atol=1e-11, err_msg=field)
+    for field in cmn.FIELDS:
+        assert_allclose(again.flat()[field], state.flat()[field], rtol=1e-9, atol=1e-11, err_msg=field)
     best = cmn.elbo(as_dict(state), X, y, PRIORS)
     assert_allclose(elbo(state, X, y, PRIORS), best, rtol=1e-9)
     for factor in (0.9, 1.1):
         for field in ("xi1", "xi0"):
-            other = state._replace(**{field: getattr(state, field) * factor})
+            other = state.replace(**{field: state.flat()[field] * factor})
             assert cmn.elbo(as_dict(other), X, y, PRIORS) <= best + 1e-10
 
 
@@ -198,16 +198,16 @@ def fit(*args, **options):
 
 def assert_same(one, two):
     assert np.array_equal(one.elbo, two.elbo) and one.n_steps == two.n_steps and one.converged == two.converged
-    for field in State._fields:
-        assert np.array_equal(getattr(one.state, field), getattr(two.state, field)), field
+    for field in cmn.FIELDS:
+        assert np.array_equal(one.state.flat()[field], two.state.flat()[field]), field
 
 
 def test_it_starts_where_coordinate_ascent_starts():
     X, y = data()
-    start = complete_start(X, y, 2, 2, 3, PRIORS, 4)
+    start = cavi.init_state(X, y, 2, 2, 3, PRIORS, 4)
     result = fit(X, y, rng=4, n_steps=1, lr=1e-9)
-    for field in State._fields[:11]:
-        assert_allclose(getattr(result.state, field), getattr(start, field), atol=1e-6, err_msg=field)
+    for field in [*Parameters._fields, "gamma", "mu", "Sigma"]:
+        assert_allclose(result.state.flat()[field], start.flat()[field], atol=1e-6, err_msg=field)
 
 
 @both
@@ -227,7 +227,7 @@ def test_un_augmented_bound_stays_below_the_evidence_and_above_the_other():
     """Two rows, one input: the evidence by quasi Monte Carlo is above the climbed bound, which is above coordinate ascent's."""
     priors, X, y = Priors(v0=1.0, a0=3.0, b0=2.0, sigma0=1.0, sigma1=1.0), np.array([[0.5], [-1.0]]), np.array([0, 1])
     log_evidence, error = evidence.by_qmc(X, y, 2, 2, priors)
-    ascent = fit_cavi(X, y, 2, priors=priors, max_sweeps=500, tol=1e-12)
+    ascent = cavi.fit(X, y, 2, priors=priors, max_sweeps=500, tol=1e-12)
     result = fit_bbvi(X, y, 2, priors=priors, n_steps=600, lr=0.002, start=ascent.state(X, y))
     gap, gap_error = augmentation_gap(result.state, X, y, 1000)
     bound = elbo(result.state, X, y, priors) + gap
@@ -236,7 +236,7 @@ def test_un_augmented_bound_stays_below_the_evidence_and_above_the_other():
 
 def test_coordinate_ascent_is_the_summit_of_the_augmented_bound():
     X, y = data(12, 2)
-    ascent = fit_cavi(X, y, 2, priors=PRIORS, max_sweeps=5000, tol=1e-12)
+    ascent = cavi.fit(X, y, 2, priors=PRIORS, max_sweeps=5000, tol=1e-12)
     top = elbo(ascent.state(X, y), X, y, PRIORS)
     result = fit(X, y, objective="augmented", n_steps=400, start=ascent.state(X, y))
     assert top - 2 < elbo(result.state, X, y, PRIORS) < top + 1e-6
@@ -268,8 +268,8 @@ def test_a_fit_by_autograd_is_the_same_fit(objective):
     X, y = data()
     fast, plain = (fit(X, y, objective=objective, n_steps=4, gradient=name) for name in ("fast", "autograd"))
     assert_allclose(plain.elbo, fast.elbo, rtol=1e-9)
-    for field in State._fields:
-        assert_allclose(getattr(plain.state, field), getattr(fast.state, field), rtol=1e-6, atol=1e-8, err_msg=field)
+    for field in cmn.FIELDS:
+        assert_allclose(plain.state.flat()[field], fast.state.flat()[field], rtol=1e-6, atol=1e-8, err_msg=field)
 
 
 @pytest.mark.parametrize("change", [{"n_particles": 4}, {"gradient": "autograd"}, {"objective": "augmented"}, {"lr": 0.01}, {"rng": 1}, {"priors": Priors()}, "X", "y"])
@@ -305,12 +305,12 @@ def test_empty_experts_and_single_ones():
         result = fit(X, y, n_experts=n_experts, n_steps=5)
         assert np.isfinite(result.elbo).all() and np.isfinite(predict_proba(result.parameters, X)).all()
     dead = complete_start(X, y, 2, 2, 3, PRIORS, 0)
-    dead.gamma[:] = (1.0, 0.0)
+    dead.local.gamma[:] = (1.0, 0.0)
     assert np.isfinite(fit(X, y, n_steps=5, start=dead).elbo).all()
 
 
 X_OK, Y_OK = data()
-START = complete_start(X_OK, Y_OK, 2, 2, 3, PRIORS, 0)
+START = cavi.init_state(X_OK, Y_OK, 2, 2, 3, PRIORS, 0)
 BAD = [({"X": X_OK[0]}, "X"), ({"X": np.where(X_OK > 2, np.nan, X_OK) * np.nan}, "X"), ({"X": X_OK[:0], "y": Y_OK[:0]}, "X"), ({"y": Y_OK[:-1]}, "y"),
        ({"y": Y_OK + 0.5}, "y"), ({"y": 0 * Y_OK}, "y"), ({"n_classes": 2}, "y"), ({"n_classes": 1}, "n_classes"), ({"n_experts": 0}, "n_experts"),
        ({"latent_dim": 0}, "latent_dim"), ({"priors": 3.0}, "priors"), ({"objective": "exact"}, "objective"), ({"n_particles": 0}, "n_particles"),
@@ -318,7 +318,7 @@ BAD = [({"X": X_OK[0]}, "X"), ({"X": np.where(X_OK > 2, np.nan, X_OK) * np.nan},
        ({"gradient": "slow"}, "gradient"), ({"tol": "1"}, "tol"), ({"tol": np.nan}, "tol"), ({"init": "zero"}, "init"), ({"lr": "1e-3"}, "lr"), ({"lr": None}, "lr"), ({"rng": True}, "rng"),
        ({"checkpoint": "missing/c.npz"}, "checkpoint"), ({"checkpoint": "."}, "checkpoint"), ({"start": 3}, "start"), ({"checkpoint_every": 0}, "checkpoint_every"),
        ({"start": complete_start(X_OK, Y_OK, 3, 2, 3, PRIORS, 0)}, "start"),
-       *(({"start": START._replace(**{name: factor * getattr(START, name)})}, "start") for name, factor in (("V", -1), ("mu", np.nan)))]
+       *(({"start": START.replace(**{name: factor * START.flat()[name]})}, "start") for name, factor in (("V", -1), ("mu", np.nan)))]
 
 
 @pytest.mark.parametrize("change, named", BAD, ids=[f"{named}-{i}" for i, (_, named) in enumerate(BAD)])
@@ -332,7 +332,7 @@ def test_another_bound_is_refused():
     state, X, y, _ = case(SIZES[0])
     free = free_of(state)
     with pytest.raises(ValueError, match="^objective: expected"):
-        bound_and_grad(free, draw_noise(free, 2, np.random.default_rng(0)), make_rows(X, y, len(state.beta1_mu) + 1), PRIORS, "augmentd")
+        bound_and_grad(free, draw_noise(free, 2, np.random.default_rng(0)), make_rows(X, y, len(state.parameters.beta1_mu) + 1), PRIORS, "augmentd")
 
 
 @pytest.mark.parametrize("change, named", [(dict(rng=-1), "rng"), (dict(rng="a"), "rng"), (dict(y=Y_OK + 9), "y"), (dict(n_draws=1), "n_draws"),
@@ -352,7 +352,7 @@ def test_noise_is_what_it_says():
 @pytest.mark.slow
 def test_twenty_thousand_steps_on_the_augmented_bound_end_just_below_the_summit():
     X, y = data(20, 2)
-    ascent = fit_cavi(X, y, 2, priors=PRIORS, max_sweeps=20_000, tol=1e-12)
+    ascent = cavi.fit(X, y, 2, priors=PRIORS, max_sweeps=20_000, tol=1e-12)
     result = fit_bbvi(X, y, 2, priors=PRIORS, objective="augmented", rng=0)
     value, top = elbo(result.state, X, y, PRIORS), elbo(ascent.state(X, y), X, y, PRIORS)
     assert top - 1 < value and result.n_steps == 20_000 and result.converged

@@ -1,7 +1,4 @@
 """Maximum likelihood: both objectives against loops, divergence, MAP, resuming, and the score that was normalised twice."""
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from autograd import grad
@@ -18,8 +15,9 @@ from cmn_literate.roads.mle import (
     softmax_twice_ceiling)
 from cmn_literate.engineering.gradients import network_rows, network_value_and_grad
 from cmn_literate.network.simulate import Priors, sample_theta
+from experiments import studies
+from experiments.studies import baselines_mle
 
-ROOT = Path(__file__).resolve().parents[2]
 SIZES = [(1, 1, 2, 1), (3, 2, 3, 2), (4, 3, 2, 2), (2, 1, 5, 3), (10, 4, 5, 2)]               # K, h, L, d
 MISTAKE = {"rice": (2, -0.3599), "wdbc": (2, -0.3133), "waveform": (3, -0.5759), "vehicle": (4, -0.7437),
            "banknote": (2, -0.3133), "sonar": (2, -0.3133), "iris": (3, -0.5514)}             # classes, Table 1
@@ -266,21 +264,19 @@ def test_five_of_the_papers_seven_scores_are_the_ceiling():
 
 
 def test_the_stored_record_reproduces_them():
-    rows = json.loads((ROOT / "results/baselines_mle.json").read_text())["rows"]
-    assert {(r["data"], r["objective"]) for r in rows} == {(name, o) for name in MISTAKE for o in ("exact", "network")}
+    rows = studies.rows("baselines_mle")
+    assert {(r["dataset"], r["objective"]) for r in rows} == {(name, o) for name in MISTAKE for o in ("exact", "network")}
     for row in rows:
-        L, paper = MISTAKE[row["data"]]
+        L, paper = MISTAKE[row["dataset"]]
         assert row["paper"] == paper and row["ceiling"] == round(softmax_twice_ceiling(L), 4)
         assert row["log_likelihood_per_row"] < 0 and row["softmax_twice"] <= row["ceiling"] + 1e-4
-        if row["objective"] == "network" and row["data"] not in ("rice", "waveform"):
+        if row["objective"] == "network" and row["dataset"] not in ("rice", "waveform"):
             assert row["separated"] and abs(row["softmax_twice"] - paper) < 2e-4 and row["log_likelihood_per_row"] > -1e-5
 
 
 @pytest.mark.slow
 def test_the_record_can_be_made_again():
-    import baselines_mle
-    rows = {(r["data"], r["objective"], r["seed"]): r for r in json.loads((ROOT / "results/baselines_mle.json").read_text())["rows"]}
-    (again,) = baselines_mle.mle_rows([("network", "iris", 0)])
-    want = rows["iris", "network", 0]
+    cell = baselines_mle.Cell("iris", "network", 0)
+    again, want = baselines_mle.run(cell)["metrics"], studies.records("baselines_mle")[cell]["metrics"]
     assert_allclose(again.pop("log_likelihood_per_row"), want.pop("log_likelihood_per_row"), rtol=0.05)
     assert again == want

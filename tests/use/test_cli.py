@@ -1,4 +1,4 @@
-"""The command line, as a user meets it: its own process, small CSV files, every error in one line."""
+"""The command line, as a user meets it: small CSV files, every error in one line; in a process of its own where that matters."""
 
 import contextlib
 import csv
@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -15,30 +14,37 @@ import pytest
 from cmn_literate import CMNClassifier, __version__
 from cmn_literate.__main__ import main, stop
 
+LAST_RESORT = 900                                                     # seconds; a command that hangs
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 2))
 Y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other, sign")             # a comma: the cell must be quoted
 
 
-def run(*args, stdin=None, code=0):
-    done = subprocess.run([sys.executable, "-m", "cmn_literate", *map(str, args)], capture_output=True, text=True, input=stdin, timeout=120)
+def run(*args, stdin=b"", code=0, process=False):
+    """returncode, stdout and stderr of the command with these bytes as standard input.  In this process unless told otherwise: faster."""
+    if process:
+        done = subprocess.run([sys.executable, "-m", "cmn_literate", *map(str, args)], capture_output=True, input=stdin, timeout=LAST_RESORT)
+        done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+    else:
+        handler = signal.getsignal(signal.SIGINT)
+        with (pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as said,
+              contextlib.redirect_stderr(io.StringIO()) as complained):
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), encoding="utf-8"))
+            try:
+                status = main([*map(str, args)])
+            except SystemExit as left:
+                status = left.code or 0
+        signal.signal(signal.SIGINT, handler)
+        done = subprocess.CompletedProcess(args, status, said.getvalue(), complained.getvalue())
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
 
-def refused(*args, process=False):
-    """Exit 2, nothing on standard output, one line on standard error, which is returned.  In this process unless told otherwise: faster."""
-    if process:
-        done = run(*args, code=2)
-        out, err = done.stdout, done.stderr
-    else:
-        handler = signal.getsignal(signal.SIGINT)
-        with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(io.StringIO()) as complained:
-            assert main([*map(str, args)]) == 2
-        signal.signal(signal.SIGINT, handler)
-        out, err = said.getvalue(), complained.getvalue()
-    assert out == "" and err.startswith("cmn_literate: ") and err.count("\n") == 1, err
-    return err
+def refused(*args, process=False, stdin=b""):
+    """Exit 2, nothing on standard output, one line on standard error, which is returned."""
+    done = run(*args, code=2, process=process, stdin=stdin)
+    assert done.stdout == "" and done.stderr.startswith("cmn_literate: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
 
 
 def write(path, rows, header=("x, left", "größe", "kind")):
@@ -58,7 +64,7 @@ def place(tmp_path_factory):
 
 
 def test_version_and_help():
-    assert run("--version").stdout == f"cmn_literate {__version__}\n"
+    assert run("--version", process=True).stdout == f"cmn_literate {__version__}\n"
     assert "predict" in run("--help").stdout and "--target" in run("fit", "--help").stdout
     assert "--out" in run("predict", "--help").stdout
     for args in ([], ["fit"], ["nonsense"], ["fit", "x.csv"], ["fit", "x.csv", "--target", "y", "--experts", "0"],
@@ -70,7 +76,7 @@ def test_version_and_help():
 
 
 def test_fit_reports(place):
-    done = run("fit", place / "train.csv", "--target", "kind", "--experts", 4, "--max-sweeps", 40, "--test", place / "test.csv")
+    done = run("fit", place / "train.csv", "--target", "kind", "--experts", 4, "--max-sweeps", 40, "--test", place / "test.csv", process=True)
     lines = dict(line.split(None, 1) if not line.startswith("log") else ("log", line[9:].strip()) for line in done.stdout.splitlines()
                  if not line.startswith("held"))
     assert lines["rows"] == "60, 2 columns" and "same (" in lines["classes"] and "40 sweeps" in lines["fit"]
@@ -88,13 +94,13 @@ def test_fit_reports(place):
 
 def test_holdout_and_options(place):
     args = ("fit", place / "train.csv", "--target", "kind", "--experts", 3, "--latent-dim", 2, "--n-init", 2, "--max-sweeps", 9, "--holdout", 0.25)
-    one, two, other = run(*args), run(*args), run(*args, "--seed", 5)
+    one, two, other = run(*args), run(*args, process=True), run(*args, "--seed", 5)
     assert one.stdout == two.stdout != other.stdout
     assert "held out    15 rows (0.25 of the file)" in one.stdout and "rows        45," in one.stdout and "2 start(s)" in one.stdout
 
 
 def test_predict(place):
-    done = run("predict", place / "model.npz", place / "test.csv")    # the target's column is there, and ignored
+    done = run("predict", place / "model.npz", place / "test.csv", process=True)    # the target's column is there, and ignored
     rows = list(csv.reader(done.stdout.splitlines()))
     assert rows[0] == ["other, sign", "same"] and done.stderr == ""
     p = np.array(rows[1:], dtype=float)
@@ -103,7 +109,7 @@ def test_predict(place):
     run("predict", place / "model.npz", place / "test.csv", "--out", place / "p.csv")
     assert (place / "p.csv").read_text() == done.stdout
     text = (place / "test.csv").read_text()
-    assert run("predict", place / "model.npz", "-", stdin=text).stdout == done.stdout
+    assert run("predict", place / "model.npz", "-", stdin=text.encode()).stdout == done.stdout
     (place / "bom.csv").write_text("\n\n".join(text.splitlines()) + "\n\n", encoding="utf-8-sig")            # byte-order mark, blank lines
     assert run("predict", place / "model.npz", place / "bom.csv", "--out", "-").stdout == done.stdout
 
@@ -204,10 +210,9 @@ def test_a_class_that_reads_as_missing(tmp_path):
 def test_standard_input_may_have_a_byte_order_mark(place):
     args = ("--target", "kind", "--experts", 2, "--max-sweeps", 5)
     data = (place / "train.csv").read_bytes()
-    done = subprocess.run([sys.executable, "-m", "cmn_literate", "fit", "-", *map(str, args)], input=b"\xef\xbb\xbf" + data, capture_output=True, timeout=120)
-    assert done.returncode == 0 and done.stdout.decode() == run("fit", place / "train.csv", *args).stdout, done.stderr
-    done = subprocess.run([sys.executable, "-m", "cmn_literate", "fit", "-", "--target", "kind"], input=b"gr\xf6sse,kind\n1,a\n", capture_output=True, timeout=120)
-    assert done.returncode == 2 and b"-: expected a CSV file in UTF-8" in done.stderr
+    piped = run("fit", "-", *args, stdin=b"\xef\xbb\xbf" + data, process=True)
+    assert piped.stdout == run("fit", "-", *args, stdin=data).stdout == run("fit", place / "train.csv", *args).stdout
+    assert "-: expected a CSV file in UTF-8" in refused("fit", "-", "--target", "kind", stdin=b"gr\xf6sse,kind\n1,a\n")
 
 
 def test_blanks_around_names(place, tmp_path, capsys, restored):
@@ -249,16 +254,25 @@ def test_bad_models(place, tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_ctrl_c_leaves_no_half_written_file(tmp_path):
+    import termios
+
     many = np.random.default_rng(1)
     data = write(tmp_path / "big.csv", np.c_[many.normal(size=(4000, 2)).round(4), many.integers(4, size=4000)].tolist())
     old = tmp_path / "model.npz"
     old.write_text("the old model")
+    terminal, its_end = os.openpty()                                  # where the progress appears once the fit has begun
+    termios.tcsetwinsize(its_end, (24, 80))
     running = subprocess.Popen([sys.executable, "-m", "cmn_literate", "fit", data, "--target", "kind", "--experts", "20", "--max-sweeps", "1000000",
-                                "--out", old], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(5)
+                                "--out", old], stdout=subprocess.PIPE, stderr=its_end, text=True)
+    os.close(its_end)
+    err = os.read(terminal, 1000)
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
-    assert running.returncode == 130 and out == "" and "Traceback" not in err
+    with contextlib.suppress(OSError):                                # Linux says so, others by an empty answer, that nobody writes any more
+        while said := os.read(terminal, 1000):
+            err += said
+    os.close(terminal)
+    out, _ = running.communicate(timeout=LAST_RESORT)
+    assert running.returncode == 130 and out == "" and b"sweep" in err and b"Traceback" not in err
     assert old.read_text() == "the old model" and sorted(p.name for p in tmp_path.iterdir()) == ["big.csv", "model.npz"]
 
 
@@ -270,7 +284,7 @@ def test_a_reader_that_leaves(place):
     assert running.stdout.readline() == '"other, sign",same\n'
     running.stdout.close()
     assert running.stderr.read() == ""
-    running.wait(60)
+    running.wait(LAST_RESORT)
     running.stderr.close()
 
 

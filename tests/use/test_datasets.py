@@ -368,7 +368,7 @@ def test_importing_the_module_needs_the_core_alone():
 
 # ---- splits
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.data(), st.integers(0, 2**32 - 1))
 def test_split_keeps_its_promises(counts, data, seed):
     y = default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))

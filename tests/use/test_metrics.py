@@ -147,7 +147,7 @@ def test_reliability_against_scikit_learn(bins, strategy, n_bins):
 
 # ---- promises
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(1, 60), st.integers(2, 5), st.integers(1, 30), st.sampled_from(["width", "mass"]), st.integers(0, 2**32 - 1))
 def test_promises_under_random_input(n, L, n_bins, bins, seed):
     y, p = forecasts(seed, n, L)

@@ -1,21 +1,21 @@
 """Real data at the paper's hyper-parameters: held-out accuracy, log score and calibration, and the stored records."""
 
-import warnings
+import re
 from functools import cache
 
 import numpy as np
 import pytest
-from experiments import studies
 from sklearn.dummy import DummyClassifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from cmn_literate import CMNClassifier
-from cmn_literate.use.datasets import PAPER_RUNS, load, stratified_split
-from cmn_literate.use.metrics import accuracy, ece_if_calibrated, expected_calibration_error, log_predictive_density
+from cmn_literate.use.datasets import FILES, load
+from cmn_literate.use.metrics import accuracy, ece_if_calibrated, log_predictive_density
+from experiments import studies
+from experiments.grid import SETS
+from experiments.studies import classifier
 
 DATA = ("iris", "wdbc", "vehicle", "pinwheels")
 # least accuracy, least log score (nats per row), largest ECE of seed 0
@@ -24,16 +24,9 @@ ASKED = {"iris": (0.92, -0.20, 0.15), "wdbc": (0.94, -0.16, 0.08), "vehicle": (0
 
 @cache
 def run(name):
-    """One run at the paper's setting: scores, model, training rows, test rows."""
-    data, (n_train, n_test, n_experts) = load(name), PAPER_RUNS[name]
-    train, test = stratified_split(data.y, n_train, n_test, np.random.default_rng(0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = CMNClassifier(n_experts=n_experts, random_state=0).fit(data.X[train], data.y[train])
-    log_p, y = model.predict_log_proba(data.X[test]), data.y[test]
-    report = {"accuracy": accuracy(y, np.exp(log_p)), "lpd": log_predictive_density(y, log_p, log=True),
-              "ece": expected_calibration_error(y, np.exp(log_p))}
-    return report, model, train, test
+    """(scores, model, training rows, test rows) of seed 0."""
+    data, *found = classifier.fit(classifier.Cell(name, 0))
+    return classifier.scores(data, *found), *found
 
 
 def data_or_skip(name):
@@ -48,7 +41,8 @@ def test_held_out_scores(name):
     data_or_skip(name)
     report, model, train, test = run(name)
     print({key: round(value, 4) if isinstance(value, float) else value for key, value in report.items()})
-    assert (len(train), len(test), model.n_experts) == PAPER_RUNS[name] and not set(train) & set(test)
+    n_train = {"iris": 100, "wdbc": 400, "vehicle": 640, "pinwheels": 400}[name]
+    assert (len(train), len(test), model.n_experts) == (n_train, SETS[name]["test"], SETS[name]["experts"]) and not set(train) & set(test)
     least, log_score, ece = ASKED[name]
     assert report["accuracy"] >= least and report["lpd"] >= log_score and report["ece"] <= ece
     assert len(np.unique(np.round(model.predict_proba(load(name).X[test[:20]]), 6), axis=0)) > 10
@@ -74,17 +68,19 @@ def test_iris_and_wdbc_are_calibrated_as_far_as_anyone_can_tell():
         assert report["ece"] < np.quantile(chance, 0.99)
 
 
-def test_records_are_of_the_papers_runs():
-    rows = studies.rows("classifier")
-    assert sorted((r["dataset"], r["seed"]) for r in rows) == sorted((name, seed) for name in DATA for seed in range(5))
-    for r in rows:
-        assert (r["n_train"], r["n_test"]) == PAPER_RUNS[r["dataset"]][:2]
-        assert 0 <= r["ece"] <= 1 and r["lpd"] < 0 and round(r["accuracy"] * r["n_test"]) / r["n_test"] == pytest.approx(r["accuracy"], abs=1e-4)
+def test_records_say_where_they_come_from():
+    stored = studies.records("classifier")
+    assert set(stored) == set(classifier.plan()) == {(name, seed) for name in DATA for seed in range(5)}
+    for cell, r in stored.items():
+        made, m = r["provenance"], r["metrics"]
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", made["date"]) and {"python", "numpy", "scipy", "scikit-learn", "cmn_literate"} <= set(made["versions"])
+        assert made.get("sha256") == (FILES[cell.dataset].sha256 if cell.dataset in FILES else None)
+        assert (m["n_train"], m["n_test"]) == (classifier.N_TRAIN.get(cell.dataset, SETS[cell.dataset]["train"][-1]), SETS[cell.dataset]["test"])
+        assert 0 <= m["ece"] <= 1 and m["lpd"] < 0 and round(m["accuracy"] * m["n_test"]) / m["n_test"] == pytest.approx(m["accuracy"], abs=1e-4)
 
 
 @pytest.mark.parametrize("name", DATA)
 def test_records_are_what_the_code_gives(name):
     data_or_skip(name)
-    mine = next(r for r in studies.rows("classifier") if r["dataset"] == name and r["seed"] == 0)
-    report = run(name)[0]
+    mine, report = studies.records("classifier")[name, 0]["metrics"], run(name)[0]
     assert abs(report["accuracy"] - mine["accuracy"]) < 0.021 and abs(report["lpd"] - mine["lpd"]) < 0.02

@@ -1,12 +1,8 @@
-"""The two repairs of tools/others.py: votes without zeros, networks that are only cooled."""
-import sys
-from pathlib import Path
-
+"""The two repairs of the other classifiers: votes without zeros, networks that are only cooled."""
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-others = pytest.importorskip("others", reason="tools/others.py needs scikit-learn")
+from experiments.studies import others
 
 
 def test_temperature_is_where_the_mean_logit_of_the_truth_is_the_expected_one():

@@ -1,19 +1,8 @@
-"""tools/runtime.py: turns and medians, own times, resuming, and a record that covers its plan."""
-import importlib.util
-import json
-from pathlib import Path
-
+"""The study of run times: turns and medians, own times, and records that cover its plan."""
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def runtime():
-    spec = importlib.util.spec_from_file_location("runtime_tool", ROOT / "tools/runtime.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from experiments import studies
+from experiments.studies import runtime
 
 
 class Clock:
@@ -34,7 +23,7 @@ class Clock:
         return work
 
 
-def test_methods_take_turns_and_a_slow_call_does_not_count(runtime):
+def test_methods_take_turns_and_a_slow_call_does_not_count():
     clock, calls = Clock(), []
     plain = {"a": clock.takes(1.0), "b": clock.takes(3.0, 3.0, 90.0, 3.0, 3.0)}
     functions = {name: lambda name=name: (calls.append(name), plain[name]()) for name in plain}
@@ -43,19 +32,19 @@ def test_methods_take_turns_and_a_slow_call_does_not_count(runtime):
     assert calls == ["a", "a", "b", "b"] + ["a", "b"] * 5                # warm-up, then turns
 
 
-def test_quick_functions_are_called_often_per_turn(runtime):
+def test_quick_functions_are_called_often_per_turn():
     clock = Clock()
     seconds, rounds = runtime.median_times({"a": clock.takes(0.001)}, seconds=1.0, rounds=(1, 3), clock=clock)
     assert seconds == {"a": pytest.approx(0.001)} and rounds == 3
     assert clock.now == pytest.approx(0.002 + 3 * 10 * 0.001)
 
 
-def test_passes_are_merged_by_the_median(runtime):
-    passes = [{"axis": "d", "rounds": 2, "seconds": {"a": t}} for t in (3.0, 1.0, 2.0)]
-    assert runtime.merge(passes) == {"axis": "d", "rounds": 6, "seconds": {"a": [1.0, 2.0, 3.0]}}
+def test_passes_are_merged_by_the_median():
+    passes = [{"rounds": 2, "seconds": {"a": t}} for t in (3.0, 1.0, 2.0)]
+    assert runtime.merge(passes) == {"rounds": 6, "seconds": {"a": [1.0, 2.0, 3.0]}}
 
 
-def test_stopwatch_gives_every_piece_its_own_time(runtime, monkeypatch):
+def test_stopwatch_gives_every_piece_its_own_time(monkeypatch):
     from cmn_literate.engineering import sums
     from cmn_literate.network import cavi
 
@@ -72,34 +61,30 @@ def test_stopwatch_gives_every_piece_its_own_time(runtime, monkeypatch):
     assert sums.collect is before
 
 
-def test_a_stopped_run_goes_on_and_another_source_does_not(runtime, tmp_path):
-    made, file = [], tmp_path / "part"
-    plan = {name: ("rows", lambda v: made.append(v) or {"value": v}, (name,)) for name in "abc"}
-    runtime.measure({"a": plan["a"], "b": plan["b"]}, file, "one")
-    with file.open("a") as out:
-        out.write('\n{"key": "c", "sou')                                 # killed in the middle of a line
-    done = runtime.measure(plan, file, "one")
-    assert made == ["a", "b", "c"] and [done[k]["result"]["value"] for k in "abc"] == ["a", "b", "c"]
-    assert runtime.measure(plan, file, "one") == done and made == ["a", "b", "c"]
-    runtime.measure(plan, file, "two")
-    assert made == ["a", "b", "c"] * 2
-
-
-def test_record_is_whole(runtime):
-    record = json.loads((ROOT / "results/runtime.json").read_text())
-    points = {(p["axis"], p["value"]): p for p in record["points"]}
+def test_what_is_stored_is_whole():
+    points = {(p["axis"], p["value"]): p for p in studies.rows("runtime", part="point")}
     assert set(points) == {(axis, value) for axis, values in runtime.AXES.items() for value in values}
     for (axis, value), p in points.items():
         assert p["sizes"] == runtime.sizes_at(axis, value)
         assert list(p["seconds"]) == list(runtime.METHODS)
         assert all(0 < low <= middle <= high for low, middle, high in p["seconds"].values())
-    assert [(r["method"], r["axis"], r["seed"]) for r in record["runs"]] == runtime.RUNS
-    assert [p["change"] for p in record["profiles"]] == list(runtime.PROFILES)
-    assert all(sum(p["pieces"].values()) <= p["seconds"] for p in record["profiles"])
-    assert json.loads(runtime.as_text(record)) == record
+    assert [(r["method"], r["axis"], r["turn"]) for r in studies.rows("runtime", part="run")] == runtime.RUNS
+    profiles = studies.rows("runtime", part="profile")
+    assert [(p["change"], p["sizes"]) for p in profiles] == [runtime.changed(text) for text in runtime.PROFILES]
+    assert all(sum(p["pieces"].values()) <= p["seconds"] for p in profiles)
 
 
-def test_along_h_the_classes_follow(runtime):
+def test_a_point_is_the_sum_of_its_passes(monkeypatch):
+    monkeypatch.setattr(runtime, "stepper", lambda method, sizes: (method, sizes))
+    monkeypatch.setattr(runtime, "median_times", lambda functions: ({m: float(len(m)) for m in functions}, 4))
+    cell = runtime.Cell("point", "d", 4)
+    records = {one: runtime.run(one, {}) for one in runtime.needs(cell)}
+    made = runtime.run(cell, records)
+    assert len(records) == 3 and made["metrics"]["rounds"] == 12 and made["setting"]["sizes"] == runtime.sizes_at("d", 4)
+    assert made["metrics"]["seconds"] == {m: [len(m)] * 3 for m in runtime.METHODS}
+
+
+def test_along_h_the_classes_follow():
     assert runtime.sizes_at("h", 8) == {**runtime.BASE, "h": 8, "L": 9}
     assert runtime.sizes_at("h alone", 8) == {**runtime.BASE, "h": 8}
     assert runtime.sizes_at("base", 0) == runtime.BASE
