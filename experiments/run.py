@@ -41,7 +41,7 @@ def split(cell, data_home=None):
     from cmn_literate.use.datasets import stratified_split
 
     data, largest = load_set(cell.dataset, data_home), SETS[cell.dataset]["train"][-1]
-    train, test = stratified_split(data.y, largest, SETS[cell.dataset]["test"], np.random.default_rng(0))
+    train, test = stratified_split(data.y, largest, SETS[cell.dataset]["test"], np.random.default_rng(DATA["split"]["seed"]))
     if not 2 <= cell.n_train <= largest:
         raise ValueError(f"n_train: expected 2 to {largest} for {cell.dataset}, got {cell.n_train}")
     return data, train[:cell.n_train], test

@@ -310,7 +310,7 @@ MUTANTS = [
     Mutant("density-one-row-spread", "experts", "- 0.5 * mu.shape[-1] * row_quadratic(X, V)", "- 0.5 * row_quadratic(X, V)", BOUND),
     Mutant("density-scale-for-rate", "experts", "log_scale - a[:, None] / b * square", "log_scale - a[:, None] * b * square", BOUND),
     # latents
-    Mutant("scores-without-entropy", "latents", "+ gaussian_entropy(s.Sigma)", "", UPDATES),
+    Mutant("scores-without-entropy", "latents", "+ gaussian_entropy(q.Sigma)", "", UPDATES),
     Mutant("logits-forget-spread", "latents", "moments, B = padded_second_moment(mu, Sigma),", "moments, B = padded_second_moment(mu, 0 * Sigma),", UPDATES),
     Mutant("normaliser-without-top", "latents", "np.squeeze(top + np.log(total), axis)", "np.squeeze(np.log(total), axis)", FIT),
     Mutant("latent-mean-without-precision", "sums", "eta += prep.tau * mean", "eta += mean", FIT),
@@ -338,12 +338,12 @@ MUTANTS = [
     Mutant("elbo-a0-for-b0", "elbo", "priors.v0, priors.a0, priors.b0)", "priors.v0, priors.b0, priors.a0)", BOUND),
     Mutant("elbo-entropy-sign", "elbo", "return -anp.sum(gamma * anp.log", "return anp.sum(gamma * anp.log", BOUND),
     Mutant("elbo-kl-sign", "elbo", "\"beta1\": -kl[\"beta1\"]", "\"beta1\": kl[\"beta1\"]", BOUND),
-    Mutant("elbo-latent-entropy-half", "elbo", "mean(gaussian_entropy(s.Sigma))", "0.5 * mean(gaussian_entropy(s.Sigma))", BOUND),
+    Mutant("elbo-latent-entropy-half", "elbo", "mean(gaussian_entropy(q.Sigma))", "0.5 * mean(gaussian_entropy(q.Sigma))", BOUND),
     Mutant("elbo-ten-nats", "elbo", "return sum(elbo_terms(state, X, y, priors).values())", "return 10 + sum(elbo_terms(state, X, y, priors).values())", BOUND),
     # cavi
     Mutant("beta1-unweighted", "cavi", "weight = gamma[:, :, None] * b", "weight = np.ones_like(gamma)[:, :, None] * b", UPDATES),
     Mutant("beta1-wrong-prior", "cavi", "coefficients_from_sums(gram, linear, priors.sigma1)", "coefficients_from_sums(gram, linear, priors.sigma0)", UPDATES),
-    Mutant("shared-tilt-ignores-gamma", "cavi", "shared = s.gamma if s.xi1.ndim == 2 else None", "shared = 0 * s.gamma + 1 / s.gamma.shape[1] if s.xi1.ndim == 2 else None", UPDATES),
+    Mutant("shared-tilt-ignores-gamma", "cavi", "shared = q.gamma if q.xi1.ndim == 2 else None", "shared = 0 * q.gamma + 1 / q.gamma.shape[1] if q.xi1.ndim == 2 else None", UPDATES),
     Mutant("sweep-order", "cavi", "* inner + (\"omega0\", \"z\", \"beta1\",", "* inner + (\"z\", \"omega0\", \"beta1\",", UPDATES),
     Mutant("mstep-experts-prior", "sums", "[:K, ::D + 1] += 1 / priors.v0", "[:K, ::D + 1] += 1 * priors.v0", FIT),
     Mutant("mstep-gate-prior", "sums", "[K:, ::D + 1] += 1 / priors.sigma0**2", "[K:, ::D + 1] += 1 / priors.sigma1", FIT),
@@ -451,7 +451,7 @@ MUTANTS = [
     Mutant("quota-rank", "datasets", "np.concatenate([np.arange(s) for s in size])", "np.concatenate([np.zeros(s) for s in size])"),
     Mutant("labels-above-range", "checks", "values.max() >= top", "values.max() > top", CHECKS),
     Mutant("parameters-not-positive", "checks", "not (value > 0).all()", "not (value == value).all()", CHECKS),
-    Mutant("state-of-other-rows", "checks", "if got != expected:", "if len(got) != len(expected):", CHECKS),
+    Mutant("state-of-other-rows", "checks", "got = np.shape(arrays[name])\n        if got != expected:", "got = np.shape(arrays[name])\n        if len(got) != len(expected):", CHECKS),
     Mutant("normal-negative-variance", "checks", "(v >= 0) & np.isfinite(v)", "np.isfinite(v)", CHECKS),
     Mutant("inputs-not-finite", "checks", "if not np.isfinite(values).all():", "if np.isnan(values).all():", CHECKS),
 ]

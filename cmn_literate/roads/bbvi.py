@@ -105,11 +105,11 @@ def unpack_free(vector, shapes, n_rows):
 # book/roads/bbvi.ipynb, cell bbvi-10
 def free_of(state):
     """The free numbers of a State; its tilts are dropped.  [eq-bb-free]"""
-    s, last = state, lambda v: np.ascontiguousarray(v.transpose())
-    gamma = np.log(np.maximum(s.local.gamma, 1e-300))
-    return Free(s.parameters.beta1_mu, pack_factor(s.parameters.beta1_S), s.parameters.beta0_mu,
-                pack_factor(s.parameters.beta0_S), s.parameters.M, pack_factor(s.parameters.V), np.log(s.parameters.a),
-                np.log(s.parameters.b), last(gamma), last(s.local.mu), last(pack_factor(s.local.Sigma)))
+    (p, q), last = state, lambda v: np.ascontiguousarray(v.transpose())
+    gamma = np.log(np.maximum(q.gamma, 1e-300))
+    return Free(p.beta1_mu, pack_factor(p.beta1_S), p.beta0_mu,
+                pack_factor(p.beta0_S), p.M, pack_factor(p.V), np.log(p.a),
+                np.log(p.b), last(gamma), last(q.mu), last(pack_factor(q.Sigma)))
 
 
 def state_of(free, X):

@@ -69,3 +69,11 @@ def test_gate_is_red_where_a_fault_is_planted_and_green_elsewhere(folder):
 def test_gate_covers_every_chapter():
     said = subprocess.run(["make", "--no-print-directory", "--dry-run", "gate"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert set(read_chapters(ROOT)) <= set(said.split())
+
+
+def test_make_alone_lists_at_most_twelve_targets_that_exist():
+    said = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = [line.split()[1] for line in said.splitlines()]
+    assert 6 <= len(listed) <= 12 and {"book", "test", "results"} <= set(listed)
+    for target in listed:
+        assert subprocess.run(["make", "--dry-run", target, "PY=python"], cwd=ROOT, capture_output=True).returncode == 0, target
