@@ -199,7 +199,7 @@ def option(args, text):
     if not equals or name not in [*own, *CONSTRAINTS] and not name.startswith("priors__"):
         raise Refused(f"--option: expected name=value, with a name of {args.method} ({', '.join(own)}) or of the estimator "
                       f"({', '.join(CONSTRAINTS)}, priors__...), got {text!r}")
-    if name not in own and name in CONSTRAINTS and hasattr(CONSTRAINTS[name][0], "parse"):
+    if name not in own and name in CONSTRAINTS:
         try:
             return "estimator", name, CONSTRAINTS[name][0].parse(value)
         except ValueError as error:

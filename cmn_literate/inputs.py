@@ -3,6 +3,7 @@
 One table says what the options may be: fit, the command line and the documentation read it.
 """
 
+import os
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -35,18 +36,20 @@ def plain_labels(y):
     pandas' nullable booleans, whole numbers and texts become those of numpy.
     ValueError that names y, for a label that is missing and for masked entries.
     """
+    missing = ()
     if hasattr(y, "isna") and hasattr(y, "to_numpy"):
         missing = np.flatnonzero(np.asarray(y.isna()).reshape(len(y), -1).any(axis=1))
         kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
-        if missing.size and getattr(getattr(y, "dtype", None), "kind", None) not in ("f", "O"):
-            raise ValueError("y: expected a label in every row, got none in row(s) "
-                             f"{', '.join(map(str, missing[:5]))}")
         if kind is not None and not missing.size:
             y = y.to_numpy(dtype=kind)
     array = plain_array(y, "y", labels=True)
-    if array.dtype.kind in "mM" and np.isnat(array).any():
-        raise ValueError("y: expected a label in every row, got none in row(s) "
-                         f"{', '.join(map(str, np.flatnonzero(np.isnat(array))[:5]))}")
+    if array.dtype.kind in "mM":
+        missing = np.flatnonzero(np.isnat(array))
+    elif array.dtype.kind == "O" and array.ndim == 1:
+        missing = [*missing, *(i for i, v in enumerate(array) if isinstance(v, float) and v != v)]
+    if len(missing):
+        raise ValueError("y contains NaN: expected a label in every row, got none in row(s) "
+                         f"{', '.join(map(str, missing[:5]))}")
     return y
 
 
@@ -182,6 +185,11 @@ class Flag(NamedTuple):
         if not isinstance(value, (bool, np.bool_)):
             raise ValueError(f"{name}: expected True or False, got {value!r}")
 
+    def parse(self, text):
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"expected true or false, got {text!r}")
+        return text.lower() == "true"
+
 
 # option of CMNClassifier: (what it may be, what it means); the others have checks of their own
 CONSTRAINTS = {
@@ -194,6 +202,7 @@ CONSTRAINTS = {
     "omega1": (Choice(("per-component", "shared")), "tilts of the outputs: one per expert, or shared by all"),
     "select": (Choice(("average", "elbo", "holdout")), "what becomes of several starts"),
     "init": (Choice(("class-code", "random", "prior")), "where the ascent starts"),
+    "standardize": (Flag(), "measure every column in its standard deviations"),
     "accelerate": (Flag(), "move the latent axes after each sweep"),
     "tol": (Between(0, np.inf), "stop at a gain below this, in nats per row and sweep"),
     "holdout": (Between(0, 1), 'share of the rows that select="holdout" scores the starts on')}
@@ -203,3 +212,23 @@ def check_options(options):
     """ValueError naming the first of the options {name: value} that the table does not allow."""
     for name, (rule, _) in CONSTRAINTS.items():
         rule.check(options[name], name)
+
+
+def default_latent_dim(n_classes):
+    """h if none is asked for: number of classes - 1, at most 10."""
+    return min(n_classes - 1, 10)
+
+
+def check_memory(n_rows, n_columns, n_experts, latent_dim, n_classes):
+    """ValueError for a coordinate ascent that this machine cannot hold, before anything is allocated."""
+    try:
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):                       # a system that does not tell
+        return
+    D, K, h = n_columns + 1, n_experts, latent_dim or default_latent_dim(n_classes)
+    factors = D * D * (8 * (2 * K - 1) + 8) + 4 * n_classes * (h + 1) ** 2        # with what a sweep needs beside them
+    rows = n_rows * (D + 2 * K * n_classes)
+    need = 8 * (factors + rows)
+    if need > there:
+        raise ValueError(f"X: {n_columns} columns and {K} experts need about {need / 2**30:.0f} GiB, this machine has "
+                         f"{there / 2**30:.0f}: fewer columns (their leading principal components, for instance) or fewer experts")

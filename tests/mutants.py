@@ -392,7 +392,7 @@ MUTANTS = [
     Mutant("offset-sign", "uncertainty", "p.M[:, :, -1] - slope @ mean", "p.M[:, :, -1] + slope @ mean", CLASSIFIER),
     Mutant("noise-shape", "uncertainty", "np.where(p.a > 1, p.a - 1, np.nan)", "np.where(p.a > 1, p.a, np.nan)", CLASSIFIER),
     Mutant("starts-geometric-mean", "uncertainty", "return logsumexp(logs, axis=0) - np.log(len(logs))", "return logs.mean(axis=0)", CLASSIFIER),
-    Mutant("worst-elbo", "classifier", "max(fits, key=lambda result: _objective_trace(result)[-1])", "min(fits, key=lambda result: _objective_trace(result)[-1])", CLASSIFIER),
+    Mutant("worst-elbo", "classifier", "max(fits, key=lambda result: objective_trace(result)[-1])", "min(fits, key=lambda result: objective_trace(result)[-1])", CLASSIFIER),
     Mutant("holdout-seen-in-training", "classifier", "result, cut = run(rows, i, np", "result, cut = run(np.arange(len(Z)), i, np", CLASSIFIER),
     Mutant("holdout-largest-class-first", "datasets", "height[rows] = (rank + 0.5) / size", "height[rows] = rank"),
     Mutant("divergence-reversed", "uncertainty", "gap = np.subtract(log_q, log_p,", "gap = np.subtract(log_p, log_q,", CLASSIFIER),

@@ -67,13 +67,15 @@ def pack_quadratic(S):
 
 
 # book/engineering/packed.ipynb, cell packed-08
-def packed_gram(X, weights, block_rows=512):
+def packed_gram(X, weights, block_rows=None):
     """weighted_gram by one matrix product for all k.  [eq-outer-features]
 
     X (N,d) unpadded, weights (N,K) -> (K,D,D).  Memory: block_rows x D(D+1)/2
     """
     D = X.shape[1] + 1
     packed = np.zeros((weights.shape[1], D * (D + 1) // 2))
+    if block_rows is None:
+        block_rows = max(min(512, (1 << 21) // (D * (D + 1))), 1)
     for s in range(0, len(X), block_rows):
         F = outer_features(np.ascontiguousarray(pad(X[s:s + block_rows]).T))
         packed += weights[s:s + block_rows].T @ F.T

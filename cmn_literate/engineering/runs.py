@@ -7,8 +7,8 @@ them, and what was interrupted ends at the very bits of a run that never was.
 """
 
 __all__ = ["never", "Work", "Run", "advance", "portions", "store_run", "restore_run",
-           "stored_generator", "StepBack", "Track", "drive", "Ascent", "has_converged",
-           "ascent_work", "CAVI"]
+           "stored_generator", "StepBack", "Track", "drive", "objective_trace", "run_learner",
+           "Ascent", "has_converged", "ascent_work", "CAVI"]
 
 
 # book/engineering/runs.ipynb, cell runs-02
@@ -17,7 +17,9 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import closing
+from copy import copy
 from functools import partial
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +29,9 @@ from cmn_literate.engineering.chains import run_chains
 from cmn_literate.engineering.fit import Fit, Resume, begin, finish, step
 from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.engineering.sums import Block
-from cmn_literate.learners import Learner
+from cmn_literate.inputs import default_latent_dim
+from cmn_literate.learners import (
+    Learner, find_learner, learner_options, progress_bar)
 from cmn_literate.network.latents import Parameters
 from cmn_literate.storage import (
     fingerprint, generator_from, generator_state, pack_tree, read_arrays,
@@ -275,7 +279,34 @@ def _lead(work, track, begun, callback, checkpoint, n_jobs):
                 callback(count, work.objective([state for state, *_ in track.now], c))
 
 
-# book/engineering/runs.ipynb, cell runs-19
+# book/engineering/runs.ipynb, cell runs-18
+def objective_trace(result):
+    """The objective of a result after every step, (n_steps,).  [eq-run-step]"""
+    return result.elbo if hasattr(result, "elbo") else result.trace
+
+
+def run_learner(settings, Z, y, n_classes, rng, label=""):
+    """One start of the learner that settings.method names.
+    [eq-run-step, eq-run-resume]
+
+    settings: names of the estimator's options; Z (N,d), y (N,) in 0..n_classes-1
+    -> its result, whether Ctrl-C ended it.  A latent_dim of None becomes
+    default_latent_dim; without a whole number as random_state a checkpoint goes on
+    from the generator that it began with.
+    """
+    learner, options = find_learner(settings.method), learner_options(settings)
+    path, settings = options.get("checkpoint"), copy(settings)
+    settings.latent_dim = settings.latent_dim or default_latent_dim(n_classes)
+    if not isinstance(settings.random_state, Integral):      # no seed to compare
+        rng = stored_generator(path) or rng
+    steps = learner.steps(settings)
+    with progress_bar(settings.verbose, steps, label, learner) as callback:
+        work = learner.begin(Z, y, n_classes, settings, rng)
+        run = drive(work, callback, path, options.get("n_jobs", 1))
+    return work.finish(run), run.reason == "interrupted"
+
+
+# book/engineering/runs.ipynb, cell runs-20
 class Ascent(NamedTuple):
     """State of coordinate ascent between two sweeps.  [eq-run-step]
 
@@ -315,12 +346,13 @@ def has_converged(state):
     return state.converged
 
 
-# book/engineering/runs.ipynb, cell runs-20
+# book/engineering/runs.ipynb, cell runs-21
 def ascent_work(Z, y, n_classes, settings, rng):
     """Coordinate ascent as a Work, which finishes as a Fit.  [eq-run-step]
 
     Z (N,d), y (N,) in 0..L-1; settings: n_experts, latent_dim, priors, init,
     max_sweeps, tol, inner, omega1, accelerate as in fit; rng Generator
+    Experts that are all alike and empty, the saddle, have not converged.
     """
     s, origin = settings, generator_state(rng)
     begun = begin(Z, y, s.n_experts, s.latent_dim, n_classes, s.priors, rng, s.init,
@@ -332,8 +364,9 @@ def ascent_work(Z, y, n_classes, settings, rng):
         if run.reason != "steps":
             warnings.warn(f"{run.reason}: this is the fit after {len(elbo)} whole "
                           "sweeps", stacklevel=3)
+        saddle = len(state.parameters.M) > 1 and not state.parameters.M.any()
         return finish(begun._replace(parameters=state.parameters, elbo=elbo,
-                                     converged=state.converged))
+                                     converged=state.converged and not saddle))
 
     problem = ("cavi", Z, y, n_classes, s.n_experts, s.latent_dim, s.priors, s.init,
                s.tol, s.inner, s.omega1, s.accelerate)
@@ -343,7 +376,7 @@ def ascent_work(Z, y, n_classes, settings, rng):
                 kinds=(Ascent, Parameters), every=100)
 
 
-# book/engineering/runs.ipynb, cell runs-21
+# book/engineering/runs.ipynb, cell runs-22
 def _predict_ascent(result, Z):
     return predict_log_proba(result.parameters, Z)
 

@@ -5,14 +5,13 @@ Everything so far fits behind `fit` and `predict_proba`. The coat is thin: it sc
 names the labels, starts the ascent and averages.
 """
 
-__all__ = ["column_scale", "default_latent_dim", "fit_starts", "CMNClassifier"]
+__all__ = ["column_scale", "fit_starts", "CMNClassifier"]
 
 
 # book/use/classifier.ipynb, cell classifier-02
 import warnings
 from copy import copy
 from dataclasses import asdict, replace
-from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -20,13 +19,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cmn_literate.inputs import (
-    as_generator, check_classes, check_columns, check_options,
-    encode_labels, plain_labels)
 from cmn_literate.checks import check_count
-from cmn_literate.engineering.runs import drive, stored_generator
-from cmn_literate.learners import (
-    find_learner, learner_options, not_converged, progress_bar)
+from cmn_literate.engineering.runs import objective_trace, run_learner
+from cmn_literate.inputs import (
+    as_generator, check_classes, check_columns, check_memory, check_options,
+    encode_labels, plain_labels)
+from cmn_literate.learners import find_learner, learner_options, not_converged
 from cmn_literate.network.predict import gate_probs
 from cmn_literate.network.simulate import Priors
 from cmn_literate.storage import load_model, save_model
@@ -54,37 +52,11 @@ def column_scale(X, standardize=True):
         tiny = (top > 0) & (top < 1e-140)                    # squares underflow
         unit = np.where(tiny, top, 1.0)
         scale = np.where(tiny, unit * (rest / unit).std(axis=0), scale)
-    flat = scale <= 2 * np.finfo(float).eps * np.abs(mean)
+    flat = np.minimum(scale, top) <= 2 * np.finfo(float).eps * np.abs(mean)
     return mean, np.where(flat, 1.0, scale)
 
 
 # book/use/classifier.ipynb, cell classifier-11
-def default_latent_dim(n_classes):
-    """h if none is asked for: number of classes - 1, at most 10.  [eq-clf-kept]"""
-    return min(n_classes - 1, 10)
-
-
-def _run_start(est, Z, codes, i, rng):
-    """One start of the estimator's method.   -> result, whether Ctrl-C ended it"""
-    learner, options = find_learner(est.method), learner_options(est)
-    path = options.get("checkpoint")
-    if not isinstance(est.random_state, Integral):           # no seed to compare
-        rng = stored_generator(path) or rng
-    settings, L = copy(est), len(est.classes_)
-    settings.latent_dim = est.latent_dim or default_latent_dim(L)
-    label = f"start {i + 1} of {est.n_init}"
-    with progress_bar(est.verbose, learner.steps(est), label, learner) as callback:
-        work = learner.begin(Z, codes, L, settings, rng)
-        run = drive(work, callback, path, options.get("n_jobs", 1))
-    return work.finish(run), run.reason == "interrupted"
-
-
-def _objective_trace(result):
-    """The objective of a result after every step, (n_steps,)."""
-    return result.elbo if hasattr(result, "elbo") else result.trace
-
-
-# book/use/classifier.ipynb, cell classifier-12
 def fit_starts(est, Z, codes):
     """The fits that the estimator keeps.  [eq-clf-average, eq-clf-select]
 
@@ -93,7 +65,9 @@ def fit_starts(est, Z, codes):
     """
     rngs = as_generator(est.random_state).spawn(est.n_init)
     everything, fits, cut = np.arange(len(Z)), [], False
-    run = lambda rows, i, rng: _run_start(est, Z[rows], codes[rows], i, rng)
+    run = lambda rows, i, rng: run_learner(
+        est, Z[rows], codes[rows], len(est.classes_), rng,
+        f"start {i + 1} of {est.n_init}")
     if est.n_init > 1 and est.select == "holdout":
         return _best_by_holdout(est, Z, codes, rngs, run)
     try:
@@ -107,11 +81,11 @@ def fit_starts(est, Z, codes):
         if not fits:
             raise
     if est.select == "elbo":
-        fits = [max(fits, key=lambda result: _objective_trace(result)[-1])]
+        fits = [max(fits, key=lambda result: objective_trace(result)[-1])]
     return fits, cut
 
 
-# book/use/classifier.ipynb, cell classifier-13
+# book/use/classifier.ipynb, cell classifier-12
 def _best_by_holdout(est, Z, codes, rngs, run):
     """The start with the best log score on held-out rows, fitted again on all;
     after Ctrl-C the best finished start, or else the first, as it is."""
@@ -137,7 +111,7 @@ def _best_by_holdout(est, Z, codes, rngs, run):
         return [kept], True
 
 
-# book/use/classifier.ipynb, cell classifier-18
+# book/use/classifier.ipynb, cell classifier-17
 class CMNClassifier(ClassifierMixin, BaseEstimator):
     """Conditional mixture network: a probability for every class.
 
@@ -148,21 +122,18 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
                   predictions, keep the best "elbo", or the best log score on a
                   "holdout" share of the rows (holdout=0.2), fitted again on all
     max_sweeps, tol   stop when the bound gains less than tol per row in a sweep
-    inner, init, omega1, accelerate   see cavi.fit
-    standardize   measure every column in its standard deviations [eq-clf-scale]
     random_state  None, whole number, numpy Generator or RandomState
     verbose       1: a progress bar on a terminal; 2: always (needs tqdm)
-    method        "cavi", "mle", "map", "bbvi", "nuts" or "gibbs"; the last five
-                  use n_experts, latent_dim, priors, n_init, random_state, verbose
+    method        another than "cavi" has options of its own: method_options
+    inner, init, omega1, accelerate, standardize   see inputs.CONSTRAINTS
     method_options   dict of the method's own options: find_learner(name).options;
                   "checkpoint": a file that a run is kept in and goes on from
     classes       the label set, if the y given to fit need not hold all of it
 
-    Fitted: classes_ (sorted), n_features_in_, feature_names_in_ (DataFrames),
-    fits_ (the kept results), objective_ (largest last value), elbo_ (the same,
-    where the objective is a bound), trace_ (objective of the first kept fit),
-    n_sweeps_ (steps, most), converged_ (all), mean_ and scale_ (of the columns),
-    method_ (which made fits_ and predicts from them).
+    Fitted: classes_ (sorted), n_features_in_, feature_names_in_ (DataFrames), fits_
+    (kept results), objective_ (largest last value), elbo_ (the same, if a bound),
+    trace_ (of the first kept fit), n_sweeps_ (most steps), converged_ (all), mean_ and
+    scale_ (of the columns), method_ (which made fits_ and predicts from them).
     """
 
     def __init__(self, n_experts=10, latent_dim=None,
@@ -206,8 +177,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         if unknown:
             raise ValueError(f"priors: expected {', '.join(Priors.__dataclass_fields__)}"
                              f", got {', '.join(sorted(unknown))}")
-        if nested:
-            self.priors = replace(self.priors, **nested)
+        self.priors = replace(self.priors, **nested) if nested else self.priors
         return self
 
     def fit(self, X, y):
@@ -243,19 +213,20 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         if self.classes is None:
             check_classes(len(self.classes_), len(codes))
+        if self.method == "cavi":
+            check_memory(*X.shape, self.n_experts, self.latent_dim, len(self.classes_))
         self.mean_, self.scale_ = column_scale(X, self.standardize)
         if not np.isfinite(self.scale_).all():
             raise ValueError("X: expected values whose squares are finite")
         self.method_ = self.method
-        Z = (X - self.mean_) / self.scale_
-        self.fits_, cut = fit_starts(self, Z, codes)
+        self.fits_, cut = fit_starts(self, (X - self.mean_) / self.scale_, codes)
         self.summarize()
         return cut
 
     def summarize(self):
         """Set the attributes that are read off fits_."""
-        last = [float(_objective_trace(result)[-1]) for result in self.fits_]
-        self.trace_ = _objective_trace(self.fits_[0])
+        last = [float(objective_trace(result)[-1]) for result in self.fits_]
+        self.trace_ = objective_trace(self.fits_[0])
         self.objective_ = max(last)
         if find_learner(self.method_).objective == "ELBO":
             self.elbo_ = self.objective_
@@ -287,9 +258,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
 
     def uncertainty(self, X, n_draws=64, random_state=0):
         """Why the forecast is unsure, for every row.   -> Uncertainty
-
-        n_draws: draws of the parameters for the second split; 0 skips it.
-        """
+        n_draws: draws of the parameters for the second split; 0 skips it."""
         starts = self._parameters()
         return split_entropy(starts, self.inputs(X), n_draws, random_state)
 

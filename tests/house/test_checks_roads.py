@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from cmn_literate.checks import check_checkpoint, check_choice, check_instance, check_rng, is_number, is_seed
+from cmn_literate.checks import check_checkpoint, check_choice, check_optional, check_rng, is_number, is_seed
 from cmn_literate.road_checks import check_climb, check_climbed, check_draws, check_leading_axes, check_theta
 
 RATES = {"lr": 0.1, "b1": 0.9, "b2": 0.999, "eps": 0.0, "eps_root": 0.0}
@@ -29,7 +29,7 @@ def test_what_is_let_in(tmp_path):
     x = check_climb(start, RATES)
     assert x is not start and x.dtype == float
     check_climbed(1.0, np.ones(3), x)
-    check_instance(None, "priors", Pair)
+    check_optional(None, "priors", Pair)
     check_theta(Pair(2), 2, Pair, lambda p: p.size)
     assert_array_equal(check_draws([[1, 2, 3, 4]]), [[1.0, 2, 3, 4]])
 
@@ -43,7 +43,7 @@ def test_what_is_let_in(tmp_path):
     ("lr: expected a number from 0 (lr: above 0) and below inf, got 0", lambda: check_climb([1.0], {**RATES, "lr": 0})),
     ("b2: expected a number from 0 (lr: above 0) and below 1, got 1.0", lambda: check_climb([1.0], {**RATES, "b2": 1.0})),
     ("value_and_grad: expected shapes (), (2,), got (), (3,)", lambda: check_climbed(0.0, np.ones(3), np.ones(2))),
-    ("priors: expected Pair or None, got 3", lambda: check_instance(3, "priors", Pair)),
+    ("priors: expected Pair or None, got 3", lambda: check_optional(3, "priors", Pair)),
     ("start: expected a Pair of 3, got 2", lambda: check_theta(Pair(2), 3, Pair, lambda p: p.size)),
     ("start: expected a Pair of 3, got 'x'", lambda: check_theta("x", 3, Pair, lambda p: p.size)),
     ("draws: expected an array (chains, draws >= 4, ...), got shape (1, 3)", lambda: check_draws([[1, 2, 3]])),

@@ -219,7 +219,7 @@ def test_ctrl_c_is_raised_again_and_keeps_what_there_is(method, monkeypatch):
                 raise KeyboardInterrupt
         yield stop
 
-    monkeypatch.setattr("cmn_literate.use.classifier.progress_bar", bar)
+    monkeypatch.setattr("cmn_literate.engineering.runs.progress_bar", bar)
     more = {"n_draws": 400} if method in ("nuts", "gibbs") else {}
     m = model(method, method_options={**SMALL[method], **more})
     with pytest.warns(RuntimeWarning, match="interrupt"), pytest.raises(KeyboardInterrupt):
@@ -248,7 +248,7 @@ def test_a_checkpoint_without_a_seed_is_resumed(method, seed, tmp_path, monkeypa
                 raise KeyboardInterrupt
         yield stop
 
-    monkeypatch.setattr("cmn_literate.use.classifier.progress_bar", bar)
+    monkeypatch.setattr("cmn_literate.engineering.runs.progress_bar", bar)
     calls, options = [], {**SMALL.get(method, {}), "checkpoint": tmp_path / "c.npz"}
     new = lambda: CMNClassifier(3, random_state=made(), method=method, method_options=options, max_sweeps=9, init="random")
     with pytest.raises(KeyboardInterrupt):

@@ -22,7 +22,6 @@ from cmn_literate.engineering import fit as steps
 from cmn_literate.engineering.runs import CAVI, Work
 from cmn_literate.learners import LEARNERS, Learner
 from cmn_literate.engineering import fit as cavi
-from cmn_literate.use import classifier
 from cmn_literate.use.classifier import column_scale
 from cmn_literate.use.uncertainty import average_log_proba, entropy
 from cmn_literate.inputs import encode_labels
@@ -406,7 +405,7 @@ def interrupt_after(n, monkeypatch, fits=None):
                 raise KeyboardInterrupt
         starts.append(label)
         yield callback
-    monkeypatch.setattr(classifier, "progress_bar", bar)
+    monkeypatch.setattr("cmn_literate.engineering.runs.progress_bar", bar)
     return starts
 
 

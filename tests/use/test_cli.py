@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -314,3 +315,134 @@ def test_main_in_this_process(place, capsys, monkeypatch, tmp_path, restored):
     with pytest.raises(KeyboardInterrupt):
         main(["predict", str(tmp_path / "m"), str(place / "test.csv"), "--out", str(tmp_path / "q.csv")])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "p.csv"]
+
+
+# ---- nothing that can happen to standard output costs the model
+
+GREEK = [["1", "2", "σωστό"], ["2", "1", "否"]] * 9
+
+
+def command(place, *args, shell="", **options):
+    """The command as a shell would run it, with a redirection."""
+    words = " ".join(f"'{a}'" for a in (sys.executable, "-m", "cmn_literate", *map(str, args)))
+    return subprocess.run(["sh", "-c", f"{words} {shell}"], capture_output=True, text=True, timeout=120, **options)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell with redirections")
+@pytest.mark.parametrize("shell, env, code", [("", {"PYTHONIOENCODING": "cp1252"}, 0), ("> log", {"PYTHONIOENCODING": "ascii"}, 0), (">&-", {}, 0),
+                                              ("> /dev/full", {}, 2), ("2>&-", {}, 0), ("<&-", {}, 0), (">&- 2>&- <&-", {}, 0)])
+def test_the_model_is_saved_whatever_happens_to_the_output(shell, env, code, tmp_path):
+    data, out = write(tmp_path / "d.csv", GREEK, ("a", "b", "kind")), tmp_path / "m.npz"
+    done = command(tmp_path, "fit", data, "--target", "kind", "--experts", 2, "--max-sweeps", 2, "--out", out, shell=shell, cwd=tmp_path,
+                   env={**os.environ, **env})
+    assert done.returncode == code, done.stderr
+    assert CMNClassifier.load(out).classes_.tolist() == sorted({"σωστό", "否"})
+    assert done.stderr.count("\n") == (code == 2) and "Traceback" not in done.stderr
+    if code:
+        assert f"standard output: No space left on device; the model is in {out}" in done.stderr
+    if env.get("PYTHONIOENCODING") == "cp1252":
+        assert r"\u5426 (9)" in done.stdout and str(out) in done.stdout
+    p = command(tmp_path, "predict", out, data, shell=shell, cwd=tmp_path, env={**os.environ, **env})
+    assert p.returncode == (2 if ">&-" in shell.split() or code else 0) and "Traceback" not in p.stderr, p.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell with redirections")
+def test_a_closed_standard_input_is_one_line(place, tmp_path):
+    done = command(tmp_path, "fit", "-", "--target", "kind", shell="<&-")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "cmn_literate: -: standard input is closed\n")
+    done = command(tmp_path, "predict", place / "model.npz", place / "test.csv", shell=">&-")
+    assert (done.returncode, done.stderr) == (2, "cmn_literate: standard output is closed: give --out\n")
+
+
+# ---- other tables
+
+def test_other_separators_and_packed_files(place, tmp_path, capsys, restored):
+    rows = [[repr(float(a)), repr(float(b)), label] for (a, b), label in zip(X[:30], Y)]
+
+    def elbo(text, *args, name="d.csv"):
+        (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
+        assert main(["fit", str(tmp_path / name), "--target", "kind", "--experts", "2", "--max-sweeps", "4", *args]) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    lines = [["a", "b", "kind"], *rows]
+    comma = "\n".join(",".join(f'"{cell}"' for cell in row) for row in lines)
+    plain = elbo(comma)
+    assert elbo("\n".join(";".join(row) for row in lines), "--delimiter", ";") == plain
+    assert elbo("\n".join("\t".join(row) for row in lines), "--delimiter", "tab") == plain
+    assert elbo("\n".join(";".join(c if i == 2 else c.replace(".", ",") for i, c in enumerate(row)) for row in lines), "--delimiter", ";", "--decimal", ",") == plain
+    import gzip
+    for name in ("d.csv.gz", "without-a-name"):
+        assert elbo(gzip.compress(comma.encode()), name=name) == plain
+    done = subprocess.run([sys.executable, "-m", "cmn_literate", "fit", "-", "--target", "kind", "--experts", "2", "--max-sweeps", "4"],
+                          input=gzip.compress(comma.encode()), capture_output=True, timeout=120)
+    assert done.stdout.decode() == plain, done.stderr
+
+
+@pytest.mark.parametrize("text, args, words", [
+    ("a;b;kind\n1;2;u\n2;1;v\n", (), "is it separated by semicolons? --delimiter ';'"),
+    ("a\tb\tkind\n1\t2\tu\n", (), "is it separated by tabs? --delimiter tab"),
+    ("a,b,kind\n1,2,u\n", ("--delimiter", ";"), "no column 'kind'"),
+    ('a,kind\n"1,5",u\n"2,5",v\n', (), "expected a number, got '1,5'; a decimal comma? --decimal ,"),
+    ("a;kind\n1.500;u\n2;v\n", ("--delimiter", ";", "--decimal", ","), "expected a number, got '1.500'"),
+    ("kind\nu\n\nv\n", (), "line 3, column 'kind': missing label"),
+    ("a,kind\n1,Yes\n2,yes\n3,no\n", (), "labels 'Yes' and 'yes' differ in form only"),
+    ("a,kind\n1,1\n2,1.0\n3,2\n", (), "labels '1' and '1.0' differ in form only"),
+    ("a,kind\n1,x y\n2,x  y\n3,2\n", (), "differ in form only"),
+    ("a,kind\n" + "".join(f"1,{i}.5\n" for i in range(200)), (), "200 different values in 200 rows look like measurements, not classes"),
+    ("a,kind\n1,u\n2,v\n", ("--option", "nonsense"), "--option: expected name=value, with a name of cavi (checkpoint) or of the estimator (n_experts"),
+    ("a,kind\n1,u\n2,v\n", ("--option", "tol=-1"), "--option: tol: expected a number between 0 and inf, got '-1'"),
+    ("a,kind\n1,u\n2,v\n", ("--method", "mle", "--option", "lr=fast"), "lr: expected a number"),
+    ("a,kind\n1,u\n2,v\n", ("--option", "priors__sigma0=-1"), "sigma0: expected a positive finite number"),
+    ("a,kind\n1,u\n2,v\n", ("--resume", "missing/c.npz"), "checkpoint: expected a file that can be written"),
+    ("a,kind\n1,u\n2,v\n", ("--resume", "c.npz", "--n-init", "2"), "checkpoint: expected n_init=1")], ids=lambda v: v[:20] if isinstance(v, str) else None)
+def test_hints(text, args, words, tmp_path):
+    (tmp_path / "d.csv").write_text(text)
+    assert words in refused("fit", tmp_path / "d.csv", "--target", "kind", *args)
+
+
+def test_one_form_of_a_letter(tmp_path, capsys, restored):
+    (tmp_path / "d.csv").write_text("gr\u00f6\u00dfe,kind\n" + "1,caf\u00e9\n2,cafe\u0301\n3,th\u00e9\n" * 5, encoding="utf-8")
+    assert main(["fit", str(tmp_path / "d.csv"), "--target", "kind", "--experts", "2", "--max-sweeps", "2", "--out", str(tmp_path / "m")]) == 0
+    assert "caf\u00e9 (10), th\u00e9 (5)" in capsys.readouterr().out
+    (tmp_path / "p.csv").write_text("gro\u0308\u00dfe\n1\n2\n\n", encoding="utf-8")                          # a blank line at the end is no row
+    assert main(["predict", str(tmp_path / "m"), str(tmp_path / "p.csv")]) == 0
+    assert capsys.readouterr().out.count("\n") == 3
+    (tmp_path / "p.csv").write_text("gr\u00f6\u00dfe\n1\n\n2\n", encoding="utf-8")
+    assert "line 3, column 'gr\u00f6\u00dfe': missing value" in refused("predict", tmp_path / "m", tmp_path / "p.csv")
+
+
+# ---- methods, options, runs that go on
+
+def test_methods_and_options(place, capsys, restored):
+    fit = lambda *args: (main(["fit", str(place / "train.csv"), "--target", "kind", "--experts", "2", *map(str, args)]), capsys.readouterr())
+    code, said = fit("--method", "mle", "--option", "n_steps=7", "--option", "objective=network")
+    assert code == 0 and "7 steps, not converged: raise n_steps in method_options" in said.out and "log likelihood" in said.out
+    code, said = fit("--method", "gibbs", "--option", "n_draws=5", "--option", "n_warmup=3", "--option", "n_chains=1", "--option", "init=prior")
+    assert code == 0 and "8 sweeps" in said.out and "log density" in said.out
+    code, said = fit("--max-sweeps", 3, "--option", "tol=1e3", "--option", "priors__sigma0=2", "--option", "standardize=false", "--option", "init=random")
+    assert code == 0 and "2 sweeps, converged" in said.out
+    code, said = fit("--max-sweeps", 3, "-v", "--out", place / "v.npz")
+    assert code == 0 and said.err.startswith("cmn_literate: cavi: 60 rows, 2 columns, 2 classes; 2 experts, 1 start(s), at most 3 sweeps; the model goes to")
+    assert "start 1 of 1" in said.err and said.out.splitlines()[-1] == f"model       {place / 'v.npz'}"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+def test_an_interrupted_run_goes_on(tmp_path):
+    """Ctrl-C once the file is there; the same command, with fewer sweeps to make, gives the bits of a run that was never stopped."""
+    many = np.random.default_rng(1)
+    data = write(tmp_path / "d.csv", np.c_[many.normal(size=(400, 2)).round(4), many.integers(3, size=400)].tolist())
+    args = ["fit", data, "--target", "kind", "--experts", "4", "--option", "tol=1e-300", "--resume", tmp_path / "run.npz", "--out", tmp_path / "m.npz"]
+    running = subprocess.Popen([sys.executable, "-m", "cmn_literate", *map(str, args), "--max-sweeps", "1000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "run.npz").exists():
+        assert running.poll() is None, running.stderr.read()
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate()
+    assert (running.returncode, out) == (130, "") and err == f"cmn_literate: interrupted; the run is kept in {tmp_path / 'run.npz'}: the same command goes on\n"
+    assert not (tmp_path / "m.npz").exists()
+    from cmn_literate.storage import read_arrays
+    done, = read_arrays(tmp_path / "run.npz")["header"]["done"]
+    resumed = run(*args, "--max-sweeps", done + 5)
+    assert f"{done + 5} sweeps" in resumed.stdout
+    straight = run(*[a for a in args if a not in ("--resume", tmp_path / "run.npz")], "--max-sweeps", done + 5)
+    assert straight.stdout == resumed.stdout
