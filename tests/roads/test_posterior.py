@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cmn_literate.network.simulate import Priors
-from cmn_literate.engineering.quadrature import predict_proba
+from cmn_literate.roads.diagnostics import predict_from_draws
 from cmn_literate.engineering.coordinates import Shapes, to_white
 from cmn_literate.roads.likelihood import explicit_log_joint
 from cmn_literate.roads.posterior import divergence_report, posterior_target, sample_posterior, starting_points
@@ -19,7 +19,7 @@ def test_network_draws_have_their_shapes_and_repeat(tmp_path):
     draws = sample_posterior(X, Y, **TINY)
     assert draws.theta.A.shape == (2, 6, 2, 2, 3) and draws.theta.beta1.shape == (2, 6, 2, 3) and (draws.theta.tau > 0).all()
     assert set(draws.stats) == {"energy", "accept", "depth", "n_leapfrog", "divergent", "step"}
-    assert_allclose(predict_proba(draws, X).sum(1), 1, rtol=1e-9)
+    assert_allclose(np.exp(predict_from_draws(draws, X)).sum(1), 1, rtol=1e-9)
     again = sample_posterior(X, Y, n_jobs=2, checkpoint=tmp_path / "a.npz", **TINY)
     assert_array_equal(again.phi, draws.phi)
     assert_array_equal(again.log_joint, draws.log_joint)
