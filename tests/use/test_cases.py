@@ -1,8 +1,6 @@
 """Inputs that failed once, each of its kind, with the right value."""
 
 import os
-import subprocess
-import sys
 import tracemalloc
 import warnings
 
