@@ -194,7 +194,7 @@ class Flag(NamedTuple):
 # option of CMNClassifier: (what it may be, what it means); the others have checks of their own
 CONSTRAINTS = {
     "n_experts": (Count(), "number of experts, K"),
-    "latent_dim": (Count(none="number of classes - 1, at most 10"), "latent dimensions, h"),
+    "latent_dim": (Count(none="number of classes - 1, at most 20"), "latent dimensions, h"),
     "n_init": (Count(), "starts"),
     "max_sweeps": (Count(), "limit of sweeps"),
     "inner": (Count(), "rounds of (x, omega1) per sweep"),
@@ -215,8 +215,8 @@ def check_options(options):
 
 
 def default_latent_dim(n_classes):
-    """h if none is asked for: number of classes - 1, at most 10."""
-    return min(n_classes - 1, 10)
+    """h if none is asked for: number of classes - 1, at most 20."""
+    return min(n_classes - 1, 20)
 
 
 def check_memory(n_rows, n_columns, n_experts, latent_dim, n_classes):

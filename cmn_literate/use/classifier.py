@@ -116,7 +116,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     """Conditional mixture network: a probability for every class.
 
     n_experts     K
-    latent_dim    h; None means number of classes - 1, at most 10
+    latent_dim    h; None means number of classes - 1, at most 20
     priors        a Priors; they refer to standardised columns
     n_init        starts; select says what becomes of them: "average" their
                   predictions, keep the best "elbo", or the best log score on a

@@ -104,10 +104,10 @@ def test_measurements_are_no_classes():
 
 
 def test_the_latent_dimension_does_not_explode():
-    assert [default_latent_dim(L) for L in (2, 3, 11, 12, 100)] == [1, 2, 10, 10, 10]
-    y = np.arange(200) % 20
+    assert [default_latent_dim(L) for L in (2, 3, 21, 22, 100)] == [1, 2, 20, 20, 20]
+    y = np.arange(200) % 25
     model = make(max_sweeps=1).fit(np.random.default_rng(1).normal(size=(200, 2)) + y[:, None], y)
-    assert model.fits_[0].parameters.M.shape[1] == 10 and model.latent_dim is None
+    assert model.fits_[0].parameters.M.shape[1] == 20 and model.latent_dim is None
     assert make(max_sweeps=1, latent_dim=19).fit(X, np.arange(60) % 20).fits_[0].parameters.M.shape[1] == 19
 
 
