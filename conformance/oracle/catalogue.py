@@ -15,7 +15,8 @@ CHAPTERS = {
     "network/latents": ["eq-output-logits", "eq-output-bound", "eq-latent-x", "eq-latent-natural", "eq-output-tilt",
                         "eq-output-tilt-shared", "eq-row-gamma", "eq-row-score", "eq-row-max", "eq-row-normaliser"],
     "network/elbo": ["eq-elbo", "eq-elbo-constants", "eq-global-kl", "eq-category-entropy"],
-    "network/cavi": ["eq-beta1", "eq-sweep", "eq-stop"],
+    "network/cavi": ["eq-beta1", "eq-sweep"],
+    "engineering/fit": ["eq-stop"],
     "network/predict": ["eq-predict", "eq-pred-likelihood", "eq-pred-t"],
 }
 CHAPTER_OF = {label: chapter for chapter, labels in CHAPTERS.items() for label in labels}

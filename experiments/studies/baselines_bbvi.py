@@ -47,11 +47,11 @@ def scores(state, train, test, priors):
     from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density
     from cmn_literate.engineering.quadrature import predict_proba
     augmented, (gap, error) = float(elbo(state, *train, priors)), augmentation_gap(state, *train, 1000)
-    p = predict_proba(state, test[0])
+    p = predict_proba(state.parameters, test[0])
     return {"augmented": round(augmented, 2), "gap": round(gap, 2), "gap_error": round(error, 2), "elbo": round(augmented + gap, 2),
             "accuracy": round(accuracy(test[1], p), 4), "lpd": round(log_predictive_density(test[1], p), 4),
             "ece": round(expected_calibration_error(test[1], p), 4),
-            "experts_used": round(float(np.exp(-(w := state.gamma.mean(0)) @ np.log(np.maximum(w, 1e-300)))), 2)}
+            "experts_used": round(float(np.exp(-(w := state.local.gamma.mean(0)) @ np.log(np.maximum(w, 1e-300)))), 2)}
 
 
 def climb(train, sizes, objective, priors, start=None):

@@ -72,18 +72,19 @@ def planted(changes):
 
 # ---- two tests that need no posterior
 
-def geweke(n_sweeps, seed, K=2, h=2, L=3):
+def geweke(n_sweeps, seed, K=2, h=2, L=3, N=4, d=1):
     """z-scores of the successive-conditional simulator against moments of the prior."""
-    rng, X = np.random.default_rng(seed), np.random.default_rng(0).normal(size=(4, 1))
-    theta = sample_theta(TAME, K, h, L, 1, rng)
+    rng, X = np.random.default_rng(seed), np.random.default_rng(0).normal(size=(N, d))
+    theta = sample_theta(TAME, K, h, L, d, rng)
     z, x1, y = sample_data(theta, X, rng)
     state, rows = module.GibbsState(theta, z, x1, None, None), []
     for _ in range(n_sweeps):
         state = module.gibbs_sweep(state, X, y, TAME, rng)
         y = sample_sticks(pad(state.x1) @ state.theta.beta1.T, rng)
-        u = to_white(pack(state.theta), (K, h, L, 1), TAME)
+        u = to_white(pack(state.theta), (K, h, L, d), TAME)
         w, log_tau = u[:-K * h], u[-K * h:] - digamma(TAME.a0) + np.log(TAME.b0)
-        rows.append(np.concatenate([w, w**2 - 1, log_tau, [(y == 0).mean() - 0.5, (y == 1).mean() - 0.25]]))
+        classes = [(y == c).mean() - 0.5 ** (c + 1) for c in range(L - 1)]
+        rows.append(np.concatenate([w, w**2 - 1, log_tau, classes]))
     rows = np.array(rows).reshape(4, -1, len(rows[0]))
     return rows.mean((0, 1)) / mcse_mean(rows)
 

@@ -7,7 +7,7 @@ from problems import as_dict, problem
 from scipy.special import gammainc, gammaincinv, gammaln
 
 from cmn_literate.roads import bbvi
-from cmn_literate.network import cavi
+from cmn_literate.engineering.fit import fit as fit_cavi
 from cmn_literate.engineering.elbo_gradients import best_tilts
 from cmn_literate.engineering.gamma_draws import Noise, draw_noise
 from cmn_literate.roads.bbvi import (
@@ -204,7 +204,7 @@ def assert_same(one, two):
 
 def test_it_starts_where_coordinate_ascent_starts():
     X, y = data()
-    start = cavi.init_state(X, y, 2, 2, 3, PRIORS, 4)
+    start = complete_start(X, y, 2, 2, 3, PRIORS, 4)
     result = fit(X, y, rng=4, n_steps=1, lr=1e-9)
     for field in [*Parameters._fields, "gamma", "mu", "Sigma"]:
         assert_allclose(result.state.flat()[field], start.flat()[field], atol=1e-6, err_msg=field)
@@ -227,7 +227,7 @@ def test_un_augmented_bound_stays_below_the_evidence_and_above_the_other():
     """Two rows, one input: the evidence by quasi Monte Carlo is above the climbed bound, which is above coordinate ascent's."""
     priors, X, y = Priors(v0=1.0, a0=3.0, b0=2.0, sigma0=1.0, sigma1=1.0), np.array([[0.5], [-1.0]]), np.array([0, 1])
     log_evidence, error = evidence.by_qmc(X, y, 2, 2, priors)
-    ascent = cavi.fit(X, y, 2, priors=priors, max_sweeps=500, tol=1e-12)
+    ascent = fit_cavi(X, y, 2, priors=priors, max_sweeps=500, tol=1e-12)
     result = fit_bbvi(X, y, 2, priors=priors, n_steps=600, lr=0.002, start=ascent.state(X, y))
     gap, gap_error = augmentation_gap(result.state, X, y, 1000)
     bound = elbo(result.state, X, y, priors) + gap
@@ -236,7 +236,7 @@ def test_un_augmented_bound_stays_below_the_evidence_and_above_the_other():
 
 def test_coordinate_ascent_is_the_summit_of_the_augmented_bound():
     X, y = data(12, 2)
-    ascent = cavi.fit(X, y, 2, priors=PRIORS, max_sweeps=5000, tol=1e-12)
+    ascent = fit_cavi(X, y, 2, priors=PRIORS, max_sweeps=5000, tol=1e-12)
     top = elbo(ascent.state(X, y), X, y, PRIORS)
     result = fit(X, y, objective="augmented", n_steps=400, start=ascent.state(X, y))
     assert top - 2 < elbo(result.state, X, y, PRIORS) < top + 1e-6
@@ -310,7 +310,7 @@ def test_empty_experts_and_single_ones():
 
 
 X_OK, Y_OK = data()
-START = cavi.init_state(X_OK, Y_OK, 2, 2, 3, PRIORS, 0)
+START = complete_start(X_OK, Y_OK, 2, 2, 3, PRIORS, 0)
 BAD = [({"X": X_OK[0]}, "X"), ({"X": np.where(X_OK > 2, np.nan, X_OK) * np.nan}, "X"), ({"X": X_OK[:0], "y": Y_OK[:0]}, "X"), ({"y": Y_OK[:-1]}, "y"),
        ({"y": Y_OK + 0.5}, "y"), ({"y": 0 * Y_OK}, "y"), ({"n_classes": 2}, "y"), ({"n_classes": 1}, "n_classes"), ({"n_experts": 0}, "n_experts"),
        ({"latent_dim": 0}, "latent_dim"), ({"priors": 3.0}, "priors"), ({"objective": "exact"}, "objective"), ({"n_particles": 0}, "n_particles"),
@@ -352,7 +352,7 @@ def test_noise_is_what_it_says():
 @pytest.mark.slow
 def test_twenty_thousand_steps_on_the_augmented_bound_end_just_below_the_summit():
     X, y = data(20, 2)
-    ascent = cavi.fit(X, y, 2, priors=PRIORS, max_sweeps=20_000, tol=1e-12)
+    ascent = fit_cavi(X, y, 2, priors=PRIORS, max_sweeps=20_000, tol=1e-12)
     result = fit_bbvi(X, y, 2, priors=PRIORS, objective="augmented", rng=0)
     value, top = elbo(result.state, X, y, PRIORS), elbo(ascent.state(X, y), X, y, PRIORS)
     assert top - 1 < value and result.n_steps == 20_000 and result.converged

@@ -1,97 +1,29 @@
 """The Gibbs sampler as a whole: what its chapter cannot afford to run, and what goes wrong around it."""
 import warnings
-from contextlib import ExitStack
 from unittest import mock
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import digamma
 from scipy.stats import chi2, gamma, norm
 
 from cmn_literate.roads import gibbs as module
 from cmn_literate.roads.diagnostics import mcse_mean
-from cmn_literate.network.experts import weighted_gram
 from cmn_literate.roads.gibbs import GibbsState, gibbs, gibbs_sweep, start_state
-from cmn_literate.engineering.gradients import class_log_probs
-from cmn_literate.engineering.nodes import latent_nodes
-from cmn_literate.engineering.coordinates import pack, to_white
-from cmn_literate.ideas.logistic import coefficients_from_sums, sigmoid_normal
+from cmn_literate.ideas.logistic import sigmoid_normal
 from cmn_literate.ideas.polya_gamma import pg_mean, pg_var
-from cmn_literate.network.simulate import Priors, Theta, sample_data, sample_sticks, sample_theta
-from cmn_literate.ideas.expfam import pad
+from cmn_literate.network.simulate import Priors, Theta, sample_data, sample_theta
+from experiments.studies.baselines_gibbs import FAULTS, geweke, planted, sbc
 
 pytest.importorskip("polyagamma", reason="polyagamma is not installed: nothing can be drawn")
-TAME = Priors(v0=1.0, a0=3.0, b0=3.0, sigma0=1.0, sigma1=1.0)
 
 
-# ---- faults, planted by hand
+# ---- the two tests of the study, shorter and on other sizes
 
-_coefficients, _omega = module.draw_coefficients, module.draw_omega
-
-
-def no_prior(choice, inputs, omega, sigma, rng):
-    return _coefficients(choice, inputs, omega, 100 * sigma, rng)
-
-
-def wrong_kappa(choice, inputs, omega, sigma, rng):
-    kappa = 0.5 * np.eye(omega.shape[1] + 1)[choice, :-1]
-    mu, S, _ = coefficients_from_sums(weighted_gram(inputs, omega), kappa.T @ pad(inputs), sigma)
-    return module.draw_gaussian(mu, S, rng)
-
-
-def wrong_shape(*args):
-    return _omega(*args) + _omega(*args)
-
-
-FAULTS = {"none": {}, "missing prior": {"draw_coefficients": no_prior}, "wrong kappa": {"draw_coefficients": wrong_kappa},
-          "wrong shape": {"draw_omega": wrong_shape}}
-
-
-def planted(changes):
-    stack = ExitStack()
-    for name, function in changes.items():
-        stack.enter_context(mock.patch.object(module, name, function))
-    return stack
-
-
-def geweke(n_sweeps, seed, K=2, h=2, L=3, N=4, d=1):
-    """Z of the successive-conditional simulator for functions whose prior means are known."""
-    rng, X = np.random.default_rng(seed), np.random.default_rng(0).normal(size=(N, d))
-    theta = sample_theta(TAME, K, h, L, d, rng)
-    z, x1, y = sample_data(theta, X, rng)
-    state, rows = GibbsState(theta, z, x1, None, None), []
-    for _ in range(n_sweeps):
-        state = module.gibbs_sweep(state, X, y, TAME, rng)
-        y = sample_sticks(pad(state.x1) @ state.theta.beta1.T, rng)
-        u = to_white(pack(state.theta), (K, h, L, d), TAME)
-        w, log_tau = u[:-K * h], u[-K * h:] - digamma(TAME.a0) + np.log(TAME.b0)
-        classes = [(y == c).mean() - 0.5 ** (c + 1) for c in range(L - 1)]
-        rows.append(np.concatenate([w, w**2 - 1, log_tau, classes]))
-    rows = np.array(rows).reshape(4, -1, len(rows[0]))
-    return rows.mean((0, 1)) / mcse_mean(rows)
-
-
-def sbc_p(replicates, seed, n_ranks=15, thin=3, warmup=20, bins=4):
+def sbc_p(replicates, seed, bins=4):
     """p-values of chi-square tests of uniform ranks: |w|, gate slope, ln tau, logit."""
-    X, at, nodes = np.random.default_rng(1).normal(size=(8, 1)), np.array([[0.5]]), latent_nodes((2, 1, 2, 1))
-
-    def summary(theta):
-        log_p = class_log_probs(theta, at, nodes)[0]
-        return np.array([abs(theta.beta1[0, 0]), theta.beta0[0, 0], np.log(theta.tau[0, 0]), log_p[0] - log_p[1]])
-
-    ranks = []
-    for r in range(replicates):
-        rng = np.random.default_rng([seed, r])
-        truth = sample_theta(TAME, 2, 1, 2, 1, rng)
-        y = sample_data(truth, X, rng).y
-        state, draws = start_state(X, y, (2, 1, 2), TAME, rng), []
-        for sweep in range(1, warmup + n_ranks * thin + 1):
-            state = module.gibbs_sweep(state, X, y, TAME, rng)
-            if sweep > warmup and (sweep - warmup) % thin == 0:
-                draws.append(summary(state.theta))
-        ranks.append((np.array(draws) < summary(truth)).sum(0))
-    counts = np.array([np.bincount(r * bins // (n_ranks + 1), minlength=bins) for r in np.array(ranks).T])
+    ranks = sbc(replicates, seed, thin=3, warmup=20)
+    counts = np.array([np.bincount(r * bins // 16, minlength=bins) for r in ranks.T])
     expected = replicates / bins
     return chi2.sf(((counts - expected) ** 2 / expected).sum(1), bins - 1)
 
@@ -247,12 +179,12 @@ def test_sweep_reads_parameters_and_latents_only():
 
 
 def test_each_regression_has_its_own_prior():
-    X, y = problem()
+    X, y, draw = *problem(), module.draw_coefficients
     state, seen = start_state(X, y, (3, 2, 3), Priors(), np.random.default_rng(1)), []
 
     def note(choice, inputs, omega, sigma, rng):
         seen.append((inputs.shape[1], sigma, inputs is X))
-        return _coefficients(choice, inputs, omega, sigma, rng)
+        return draw(choice, inputs, omega, sigma, rng)
 
     with mock.patch.object(module, "draw_coefficients", note):
         gibbs_sweep(state, X, y, Priors(sigma0=0.5, sigma1=7.0), np.random.default_rng(2))

@@ -6,8 +6,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cmn_literate.network.simulate import Priors
-from cmn_literate.roads.diagnostics import predict_from_draws
 from cmn_literate.engineering.coordinates import Shapes, to_white
+from cmn_literate.roads.diagnostics import predict_from_draws
 from cmn_literate.roads.likelihood import explicit_log_joint
 from cmn_literate.roads.posterior import divergence_report, posterior_target, sample_posterior, starting_points
 
@@ -90,19 +90,22 @@ def test_no_warnings_from_an_overflowing_target():
 
 # ---- divergences
 
-def test_divergences_are_counted_aloud_and_a_higher_target_removes_them():
+@pytest.mark.parametrize("run, within", [
+    ({"n_chains": 2, "n_warmup": 60, "n_draws": 100, "max_depth": 4}, {0.6: (3, 100), 0.99: (0, 1)}),
+    pytest.param({"n_chains": 4, "n_warmup": 150, "n_draws": 200}, {0.6: (10, 400), 0.99: (0, 5)}, marks=pytest.mark.slow)], ids=["short", "long"])
+def test_divergences_are_counted_aloud_and_a_higher_target_removes_them(run, within):
     """One normal column and a label that it decides: the posterior bends sharply, R-hat is fine, and a step for 0.6 is too long."""
     x = np.random.default_rng(0).normal(size=(30, 1))
-    run = {"n_experts": 1, "n_chains": 4, "n_warmup": 150, "n_draws": 200, "rng": 0}
-    for target, fewest, most in ((0.6, 10, 400), (0.99, 0, 5)):
+    shape = run["n_chains"], run["n_draws"]
+    for target, (fewest, most) in within.items():
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            draws = sample_posterior((x - x.mean()) / x.std(), (x[:, 0] > 0).astype(int), target_accept=target, **run)
+            draws = sample_posterior((x - x.mean()) / x.std(), (x[:, 0] > 0).astype(int), n_experts=1, rng=0, target_accept=target, **run)
         count = int(draws.stats["divergent"].sum())
-        assert fewest <= count <= most and draws.stats["divergent"].shape == (4, 200)
+        assert fewest <= count <= most and draws.stats["divergent"].shape == shape
         said = [str(w.message) for w in seen]                              # the count and the advice; no overflow of the warm-up
         assert said == ([divergence_report(draws.stats, target)] if count else [])
-        assert not count or said[0].startswith(f"{count} of 800 draws") and f"raise target_accept (it was {target})" in said[0]
+        assert not count or said[0].startswith(f"{count} of {np.prod(shape)} draws") and f"raise target_accept (it was {target})" in said[0]
 
 
 def test_a_run_of_nothing_but_divergences_gets_the_same_advice():
