@@ -101,9 +101,9 @@ def script_of(notebook, mutant=None):
 
 
 def sandbox(folder):
-    """Package, tests and stored records without caches, so that nothing stale is imported."""
+    """Package, experiments, tests and stored records without caches, so that nothing stale is imported."""
     clean = shutil.ignore_patterns("__pycache__", ".*")
-    for name in ("cmn_literate", "tests", "tools", "results"):
+    for name in ("cmn_literate", "experiments", "tests", "tools", "results"):
         if (ROOT / name).exists():
             shutil.copytree(ROOT / name, folder / name, ignore=clean)
     shutil.copy(ROOT / "pyproject.toml", folder)
