@@ -278,20 +278,20 @@ SEGMENT = 50                                # sweeps between two looks at the cl
 
 
 class GibbsChain(NamedTuple):
-    """All that the future of a chain depends on: GibbsState, Generator.
+    """All that the future of a chain depends on: GibbsState, state of its generator.
     [eq-gibbs-resume]"""
     state: GibbsState
-    rng: np.random.Generator
+    noise: dict
 
 
-def _sweep_on(chain, t, X, y, priors, keep):
+def _sweep_on(chain, t, X, y, priors, keep, rng):
     """A sweep as the step of a Work; where keep[t] is true its record is theta, log
     joint and the number of experts that own rows."""
-    rng = copy.deepcopy(chain.rng)
+    rng.bit_generator.state = chain.noise
     state = gibbs_sweep(chain.state, X, y, priors, rng)
     row = (*state.theta, complete_log_joint(state, X, y, priors),
            len(np.unique(state.z))) if keep[t] else None
-    return GibbsChain(state, rng), row
+    return GibbsChain(state, rng.bit_generator.state), row
 
 
 # book/roads/gibbs.ipynb, cell gibbs-44
@@ -314,8 +314,10 @@ def gibbs_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
     keep = (sweep > 0) & (sweep % thin == 0)
 
     def start():
-        return [GibbsChain(start_state(X, y, sizes, priors, g, init), g)
-                for g in generators]
+        own = copy.deepcopy(generators)
+        states = [start_state(X, y, sizes, priors, g, init) for g in own]
+        return [GibbsChain(state, g.bit_generator.state)
+                for state, g in zip(states, own)]
 
     def finish(run):
         *theta, log_joint, occupied = run.table()
@@ -325,7 +327,9 @@ def gibbs_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
         return PosteriorDraws(Theta(*theta), log_joint, {"occupied": occupied})
 
     return Work(
-        start, partial(_sweep_on, X=X, y=y, priors=priors, keep=keep), len(keep),
+        start, partial(
+            _sweep_on, X=X, y=y, priors=priors, keep=keep, rng=copy.deepcopy(rng)),
+        len(keep),
         finish, ("gibbs", X, y, sizes, priors, n_chains, n_warmup, thin, init), origin,
         lambda states, c: float(np.mean([complete_log_joint(
             chain.state, X, y, priors) for chain in states])),

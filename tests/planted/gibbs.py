@@ -39,8 +39,8 @@ FAULTS = [
      "beta1 = draw_coefficients(y, x1, omega1, priors.sigma0, rng)", TESTS),
     ("gibbs-sweep-stale-latents", "beta1 = draw_coefficients(y, x1, omega1, priors.sigma1, rng)",
      "beta1 = draw_coefficients(y, state.x1, omega1, priors.sigma1, rng)", TESTS),
-    ("gibbs-generator-shared-with-the-past", "rng = copy.deepcopy(chain.rng)",
-     "rng = chain.rng", TESTS),
+    ("gibbs-generator-shared-with-the-past", "rng.bit_generator.state = chain.noise",
+     "pass", TESTS),
     ("gibbs-checkpoint-of-any-rows", '("gibbs", X, y, sizes, priors, n_chains, n_warmup, thin, init)', '("gibbs", y, sizes, priors, n_chains, n_warmup, thin, init)', TESTS),
     ("gibbs-thin-off-by-one", "keep = (sweep > 0) & (sweep % thin == 0)", "keep = (sweep >= 0) & (sweep % thin == 0)", TESTS),
 ]
