@@ -354,10 +354,12 @@ def block_sweep(blocks, parameters, priors, inner=1, estep=estep):
     -> renewed blocks, Parameters, bound after the M-step (nats)
     """
     prep, total, renewed = prepare(parameters), None, []
-    for rows, omega, gamma in blocks:
-        sums, omega, fresh = estep(prep, rows, omega, inner, gamma)
-        total = sums if total is None else add_sums(total, sums)
-        renewed.append(Block(rows, omega, None if gamma is None else fresh))
+    with np.errstate():
+        np.setbufsize(16)                   # ends with this block, in this thread
+        for rows, omega, gamma in blocks:
+            sums, omega, fresh = estep(prep, rows, omega, inner, gamma)
+            total = sums if total is None else add_sums(total, sums)
+            renewed.append(Block(rows, omega, None if gamma is None else fresh))
     after, log_normaliser = mstep(total, parameters, priors)
     bound = total.bound - expected_log_joint(total, prep) + log_normaliser
     return tuple(renewed), after, bound
