@@ -35,7 +35,7 @@ class Learner(NamedTuple):
 LEARNERS = {"cavi": "cmn_literate.engineering.runs:CAVI",
             "mle": "cmn_literate.roads.mle:MLE",
             "map": "cmn_literate.roads.mle:MAP",
-            "bbvi": "cmn_literate.roads.one_table:BBVI",
+            "bbvi": "cmn_literate.roads.bbvi:BBVI",
             "nuts": "cmn_literate.roads.posterior:NUTS",
             "gibbs": "cmn_literate.roads.gibbs:GIBBS"}
 

@@ -8,7 +8,7 @@ them, and what was interrupted ends at the very bits of a run that never was.
 
 __all__ = ["never", "Work", "Run", "advance", "portions", "store_run", "restore_run",
            "stored_generator", "StepBack", "Track", "drive", "objective_trace", "run_learner",
-           "Ascent", "has_converged", "ascent_work", "CAVI"]
+           "Ascent", "has_converged", "ascent_work", "predict_factors", "pack_factors", "CAVI"]
 
 
 # book/engineering/runs.ipynb, cell runs-02
@@ -377,11 +377,17 @@ def ascent_work(Z, y, n_classes, settings, rng):
 
 
 # book/engineering/runs.ipynb, cell runs-22
-def _predict_ascent(result, Z):
+def predict_factors(result, Z):
+    """Forecast of a result with the factors of q.  [eq-predict]
+
+    result.parameters Parameters; Z (n,d) -> (n, L) nats
+    """
     return predict_log_proba(result.parameters, Z)
 
 
-def _pack_ascent(result):
+def pack_factors(result):
+    """Factors of q, bounds per step and converged as a dict of arrays.
+    [eq-run-resume]"""
     return {**result.parameters._asdict(), "elbo": result.elbo,
             "converged": np.array(bool(result.converged))}
 
@@ -395,7 +401,7 @@ def _unpack_ascent(arrays, settings):
 
 
 CAVI = Learner(
-    ascent_work, _predict_ascent, _pack_ascent, _unpack_ascent,
+    ascent_work, predict_factors, pack_factors, _unpack_ascent,
     options={"checkpoint": None}, steps=lambda settings: settings.max_sweeps,
     objective="ELBO", step="sweep",
     advice="raise max_sweeps or tol, or use accelerate=True")

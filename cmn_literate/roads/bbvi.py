@@ -6,9 +6,8 @@ of log densities at the draws. What it costs is variance, and every device of th
 variance back.
 """
 
-__all__ = ["coin_cost", "Free", "free_shapes", "pack_free", "unpack_free", "free_of", "state_of",
-           "particles", "log_terms", "score_products", "control_variate", "bound_at_draws",
-           "bound_and_grad", "BBVIFit", "bbvi_work", "fit_bbvi", "augmentation_gap"]
+__all__ = ["score_products", "control_variate", "bound_at_draws", "bound_and_grad", "BBVIFit",
+           "bbvi_work", "fit_bbvi", "Factors", "BBVI", "augmentation_gap"]
 
 
 # book/roads/bbvi.ipynb, cell bbvi-02
@@ -25,160 +24,24 @@ from cmn_literate.road_checks import check_climb_options, check_start_state
 from cmn_literate.checks import (
     check_choice, check_count, check_problem, check_rng, check_state)
 from cmn_literate.engineering.elbo_gradients import (
-    best_tilts, bound_slopes, pack_factor, soft_counts, unpack_factor)
-from cmn_literate.engineering.gamma_draws import (
-    draw_noise, gamma_draw, gamma_slope)
+    best_tilts, bound_slopes, soft_counts, unpack_factor)
+from cmn_literate.engineering.gamma_draws import draw_noise, gamma_slope
 from cmn_literate.engineering.packed import lower_triangle
-from cmn_literate.engineering.runs import drive
+from cmn_literate.engineering.runs import drive, pack_factors, predict_factors
 from cmn_literate.engineering.starts import complete_start
 from cmn_literate.engineering.sums import make_rows
-from cmn_literate.ideas.stick_breaking import stick_counts
+from cmn_literate.learners import Learner, learner_options
 from cmn_literate.network.elbo import global_kl
-from cmn_literate.network.gate import gate_tilt
-from cmn_literate.network.latents import (
-    Local, Parameters, State, output_logits, responsibilities)
-from cmn_literate.network.simulate import Priors, Theta
+from cmn_literate.network.latents import Parameters, State, responsibilities
+from cmn_literate.network.simulate import Priors
 from cmn_literate.roads.optimizers import climb_work
+from cmn_literate.roads.particles import (
+    Free, coin_cost, free_of, free_shapes, log_scale, log_terms, pack_free, particles,
+    state_of, unpack_free)
 from cmn_literate.storage import generator_state
 
 
-# book/roads/bbvi.ipynb, cell bbvi-05
-def coin_cost(psi, tilt=None):
-    """c(psi), nats; with tilt = (theta, ln 2 + K - theta xi^2 / 2) of xi the
-    parabola that touches it at xi.  [eq-bb-coin, eq-bb-parabola]   psi (...)"""
-    if tilt is None:
-        return anp.logaddexp(0.5 * psi, -0.5 * psi)
-    return tilt[1] + 0.5 * tilt[0] * psi**2
-
-
-# book/roads/bbvi.ipynb, cell bbvi-08
-class Free(NamedTuple):
-    """q in free numbers, rows of data last.  [eq-bb-free]   T(m) = m(m+1)/2
-
-    beta1_mu (L-1,h+1), beta1_C (L-1,T(h+1))   output coefficients
-    beta0_mu (K-1,D),   beta0_C (K-1,T(D))     gate coefficients, D = d+1
-    M (K,h,D), V_C (K,T(D)), log_a (K,), log_b (K,h)    experts
-    logits (K,N)                               of the responsibilities
-    mu (h,K,N), x_C (T(h),K,N)                 latent vectors
-    Cholesky factors are packed by rows, i >= j, diagonal entries as logarithms.
-    """
-    beta1_mu: anp.ndarray
-    beta1_C: anp.ndarray
-    beta0_mu: anp.ndarray
-    beta0_C: anp.ndarray
-    M: anp.ndarray
-    V_C: anp.ndarray
-    log_a: anp.ndarray
-    log_b: anp.ndarray
-    logits: anp.ndarray
-    mu: anp.ndarray
-    x_C: anp.ndarray
-
-
-# book/roads/bbvi.ipynb, cell bbvi-09
-def free_shapes(shapes, n_rows):
-    """Shapes of the fields of Free.  [eq-bb-free]
-
-    shapes (n_experts, latent_dim, n_classes, input_dim) -> Free of tuples
-    """
-    (K, h, L, d), N = shapes, n_rows
-    J, D, T = L - 1, d + 1, lambda m: m * (m + 1) // 2
-    return Free((J, h + 1), (J, T(h + 1)), (K - 1, D), (K - 1, T(D)), (K, h, D),
-                (K, T(D)), (K,), (K, h), (K, N), (h, K, N), (T(h), K, N))
-
-
-def pack_free(free):
-    """Free as one vector.  [eq-bb-free]   differentiable -> (P,)"""
-    return anp.concatenate([anp.reshape(field, -1) for field in free])
-
-
-def unpack_free(vector, shapes, n_rows):
-    """The Free of a vector, views where possible; differentiable.  [eq-bb-free]"""
-    fields, start = [], 0
-    for shape in free_shapes(shapes, n_rows):
-        size = int(np.prod(shape))
-        fields.append(anp.reshape(vector[start:start + size], shape))
-        start += size
-    return Free(*fields)
-
-
-# book/roads/bbvi.ipynb, cell bbvi-10
-def free_of(state):
-    """The free numbers of a State; its tilts are dropped.  [eq-bb-free]"""
-    (p, q), last = state, lambda v: np.ascontiguousarray(v.transpose())
-    gamma = np.log(np.maximum(q.gamma, 1e-300))
-    return Free(p.beta1_mu, pack_factor(p.beta1_S), p.beta0_mu,
-                pack_factor(p.beta0_S), p.M, pack_factor(p.V), np.log(p.a),
-                np.log(p.b), last(gamma), last(q.mu), last(pack_factor(q.Sigma)))
-
-
-def state_of(free, X):
-    """The State of free numbers, with the best tilts.  [eq-bb-free]
-
-    X (N,d) unpadded, for the gate's tilts.  Differentiable.
-    """
-    f, h, D = free, free.mu.shape[0], free.M.shape[-1]
-
-    def covariance(packed, m):
-        C = unpack_factor(packed, m)
-        return anp.matmul(C, anp.swapaxes(C, -1, -2))
-
-    weights = anp.exp(f.logits - anp.max(f.logits, 0))
-    gamma, mu = anp.transpose(weights / anp.sum(weights, 0)), anp.transpose(f.mu)
-    Sigma = covariance(anp.transpose(f.x_C), h)
-    beta1 = f.beta1_mu, covariance(f.beta1_C, h + 1)
-    beta0 = f.beta0_mu, covariance(f.beta0_C, D)
-    xi1 = anp.sqrt(output_logits(mu, Sigma, *beta1)[1])
-    experts = f.M, covariance(f.V_C, D), anp.exp(f.log_a), anp.exp(f.log_b)
-    return State(Parameters(*beta1, *beta0, *experts),
-                 Local(gamma, mu, Sigma, xi1, gate_tilt(X, *beta0)))
-
-
-# book/roads/bbvi.ipynb, cell bbvi-15
-def particles(free, noise):
-    """Draws of all parameters and latent vectors; differentiable.  [eq-bb-draw]
-
-    -> Theta with a leading axis S, x1 (S,h,K,N)
-    """
-    f, e, h, D = free, noise, free.mu.shape[0], free.M.shape[-1]
-    moved = lambda mu, packed, eps: mu + anp.einsum(
-        "lij,slj->sli", unpack_factor(packed, mu.shape[-1]), eps)
-    tau = gamma_draw(anp.exp(f.log_a)[:, None], e.g) / anp.exp(f.log_b)
-    A = anp.einsum("kij,skaj->skai", unpack_factor(f.V_C, D), e.A)
-    A = f.M + A / anp.sqrt(tau)[..., None]
-    C = unpack_factor(anp.transpose(f.x_C), h)                 # (N,K,h,h)
-    x1 = f.mu + anp.einsum("nkij,sjkn->sikn", C, e.x1)
-    return Theta(moved(f.beta1_mu, f.beta1_C, e.beta1),
-                 moved(f.beta0_mu, f.beta0_C, e.beta0), A, tau), x1
-
-
-# book/roads/bbvi.ipynb, cell bbvi-18
-def log_terms(theta, x1, rows, tilts=(None, None)):
-    """Logarithms of the model at the draws, nats; differentiable.
-    [eq-bb-bound, eq-bb-coin]
-
-    -> coins of the label (S,L-1,K,N), of the gate (S,K-1,K,N), experts (S,h,K,N)
-    """
-    h, (b, kappa) = x1.shape[1], stick_counts(np.eye(x1.shape[2]))
-    psi = anp.einsum("sli,sikn->slkn", theta.beta1[..., :h], x1)
-    psi = psi + theta.beta1[..., h][..., None, None]
-    label = rows.kappa[:, None] * psi - rows.b[:, None] * coin_cost(psi, tilts[0])
-    psi = anp.einsum("sjd,dn->sjn", theta.beta0, rows.XtT)
-    cost = coin_cost(psi, tilts[1])
-    gate = kappa.T[..., None] * psi[:, :, None] - b.T[..., None] * cost[:, :, None]
-    r = x1 - anp.einsum("skid,dn->sikn", theta.A, rows.XtT)
-    tau = anp.transpose(theta.tau, (0, 2, 1))[..., None]
-    return label, gate, 0.5 * (anp.log(tau / (2 * np.pi)) - tau * r**2)
-
-
-def _log_scale(x_C):
-    """ln |C| of the latent vectors, half the log determinant of their covariance.
-    [eq-bb-free]   (T,K,N) -> (K,N)"""
-    i, j = lower_triangle(int((2 * len(x_C)) ** 0.5))[:2]
-    return anp.sum(x_C[i == j], 0)
-
-
-# book/roads/bbvi.ipynb, cell bbvi-19
+# book/roads/bbvi.ipynb, cell bbvi-07
 def _gaussian_scores(packed, eps, m):
     """Scores of N(mu, CC^T) draws in mu and packed C.  [eq-bb-score-gaussian]
 
@@ -212,13 +75,13 @@ def _expert_ratio(f, theta, noise, priors):
     return rows + log_p - (a * f.log_b - gammaln(a) + (a - 1) * np.log(tau) - g)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-20
+# book/roads/bbvi.ipynb, cell bbvi-08
 def _block_values(f, theta, x1, noise, rows, priors, gamma, tilts):
     """f_B of beta1 (S,J), beta0 (S,K-1), experts (S,K,h) and x1 (S,K,N); all of f
     (S,); v (S,K,N).  [eq-bb-blanket, eq-bb-softmax]"""
     log_gamma = np.log(np.maximum(gamma, 1e-300))
     coins, gate, t = log_terms(theta, x1, rows, tilts)
-    log_q = -0.5 * (noise.x1**2 + np.log(2 * np.pi)).sum(1) - _log_scale(f.x_C)
+    log_q = -0.5 * (noise.x1**2 + np.log(2 * np.pi)).sum(1) - log_scale(f.x_C)
     local = coins.sum(1) + t.sum(1) - log_q
     v = local + gate.sum(1) - log_gamma
     gaussian = _gaussian_ratio
@@ -233,7 +96,7 @@ def _block_values(f, theta, x1, noise, rows, priors, gamma, tilts):
     return blocks, total, v
 
 
-# book/roads/bbvi.ipynb, cell bbvi-21
+# book/roads/bbvi.ipynb, cell bbvi-09
 def _scores(f, theta, noise):
     """Scores in every field of Free but logits, with an axis for the rows i of an
     expert in V_C, log_a and log_b.  [eq-bb-score-gaussian, eq-bb-score-gamma]"""
@@ -250,7 +113,7 @@ def _scores(f, theta, noise):
                 None, mu, x_C)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-22
+# book/roads/bbvi.ipynb, cell bbvi-10
 def score_products(free, noise, rows, priors, tilts=(None, None), blanket=True):
     """Score-function gradient, particle by particle.
     [eq-bb-score, eq-bb-blanket, eq-bb-softmax]
@@ -288,7 +151,7 @@ def control_variate(fh, h):
     return fh - h * top / np.where(bottom > 0, bottom, 1.0)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-30
+# book/roads/bbvi.ipynb, cell bbvi-18
 def bound_at_draws(free, noise, rows, priors, tilts=(None, None)):
     """Estimate of a bound from given noise, nats; differentiable.
     [eq-bb-bound, eq-bb-coin]
@@ -298,7 +161,7 @@ def bound_at_draws(free, noise, rows, priors, tilts=(None, None)):
     f, h = free, len(free.mu)
     log_gamma = f.logits - logsumexp(f.logits, 0)
     sampled = sum(anp.sum(t, 1) for t in log_terms(*particles(f, noise), rows, tilts))
-    entropy = _log_scale(f.x_C) + 0.5 * h * (1 + np.log(2 * np.pi))
+    entropy = log_scale(f.x_C) + 0.5 * h * (1 + np.log(2 * np.pi))
     v = anp.mean(sampled, 0) + entropy - log_gamma
     factors = state_of(f, anp.transpose(rows.XtT[:-1]))
     divergence = sum(global_kl(factors.parameters, priors).values())
@@ -327,7 +190,7 @@ def bound_and_grad(free, noise, rows, priors, objective="elbo", gradient="fast")
     return value, back(slopes)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-42
+# book/roads/bbvi.ipynb, cell bbvi-30
 @dataclass(frozen=True)
 class BBVIFit:
     """Result of fit_bbvi.  [eq-bb-stop]
@@ -357,7 +220,7 @@ def _settled(trace, allowed):
     return bool(len(before) == w and last.mean() - before.mean() < allowed)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-43
+# book/roads/bbvi.ipynb, cell bbvi-31
 def bbvi_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
               priors=Priors(),  # noqa: B008  Priors are frozen
               objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
@@ -420,7 +283,50 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
     return work.finish(drive(work, callback, checkpoint))
 
 
-# book/roads/bbvi.ipynb, cell bbvi-46
+# book/roads/bbvi.ipynb, cell bbvi-34
+class Factors(NamedTuple):
+    """Factors of q, as the estimator keeps them.  [eq-bb-bound]
+
+    parameters Parameters; elbo (n_steps,) bound per step; converged
+    """
+    parameters: Parameters
+    elbo: np.ndarray
+    converged: bool
+
+    @property
+    def n_sweeps(self):
+        """Steps taken."""
+        return len(self.elbo)
+
+
+def _begin(Z, y, n_classes, settings, rng):
+    s, options = settings, learner_options(settings)
+    del options["checkpoint"]
+    work = bbvi_work(Z, y, s.n_experts, s.latent_dim, n_classes, priors=s.priors,
+                     rng=rng, **options)
+
+    def finish(run):
+        end = work.finish(run)
+        return Factors(end.parameters, end.elbo, end.converged)
+
+    return work._replace(finish=finish)
+
+
+# book/roads/bbvi.ipynb, cell bbvi-35
+def _unpack(arrays, settings):
+    return Factors(Parameters(*(arrays[name] for name in Parameters._fields)),
+                   arrays["elbo"], bool(arrays["converged"]))
+
+
+BBVI = Learner(
+    _begin, predict_factors, pack_factors, _unpack,
+    options={"objective": "elbo", "n_particles": 8, "n_steps": 20_000, "lr": 5e-3,
+             "checkpoint": None},
+    steps=lambda settings: learner_options(settings)["n_steps"],
+    objective="ELBO", step="step", advice="raise n_steps in method_options")
+
+
+# book/roads/bbvi.ipynb, cell bbvi-37
 def augmentation_gap(state, X, y, n_draws=400, rng=0):
     """How far the un-augmented bound lies above the augmented one with its best
     tilts, at this q.  [eq-bb-gap]

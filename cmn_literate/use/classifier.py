@@ -252,8 +252,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         """Probability (n, K) that each expert of a kept start is in charge."""
         starts = self._parameters()
         if check_count(start, "start", 0) >= len(starts):
-            raise ValueError(f"start: expected 0 to {len(starts) - 1}, "
-                             f"got {start!r}")
+            raise ValueError(f"start: expected 0 to {len(starts) - 1}, got {start!r}")
         return gate_probs(starts[start], self.inputs(X))
 
     def uncertainty(self, X, n_draws=64, random_state=0):

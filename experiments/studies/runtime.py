@@ -107,7 +107,8 @@ def stepper(method, sizes):
         q = np.append(to_white(pack(theta), shapes, priors), rng.normal(size=N * h))
         return lambda: explicit_value_and_grad(q, X, y, shapes, priors)
     if method == "bbvi":
-        from cmn_literate.roads.bbvi import bound_and_grad, free_of, pack_free, unpack_free
+        from cmn_literate.roads.bbvi import bound_and_grad
+        from cmn_literate.roads.particles import free_of, pack_free, unpack_free
         from cmn_literate.engineering.gamma_draws import draw_noise
         from cmn_literate.engineering.sums import make_rows
 

@@ -10,9 +10,8 @@ from cmn_literate.roads import bbvi
 from cmn_literate.engineering.fit import fit as fit_cavi
 from cmn_literate.engineering.elbo_gradients import best_tilts
 from cmn_literate.engineering.gamma_draws import Noise, draw_noise
-from cmn_literate.roads.bbvi import (
-    augmentation_gap, bound_and_grad, control_variate, fit_bbvi, free_of, pack_free, score_products, state_of,
-    unpack_free)
+from cmn_literate.roads.bbvi import augmentation_gap, bound_and_grad, control_variate, fit_bbvi, score_products
+from cmn_literate.roads.particles import free_of, pack_free, state_of, unpack_free
 from cmn_literate.network.elbo import elbo
 from cmn_literate.network.latents import Parameters
 from cmn_literate.engineering.starts import complete_start
