@@ -16,6 +16,7 @@ import warnings
 from functools import partial
 
 import numpy as np
+from autograd import value_and_grad
 
 from cmn_literate.checks import check_choice, check_count, check_kind
 from cmn_literate.engineering.chains import spawn
@@ -31,6 +32,7 @@ from cmn_literate.engineering.coordinates import (
 from cmn_literate.engineering.gradients import (
     explicit_value_and_grad, marginal_value_and_grad)
 from cmn_literate.engineering.nodes import latent_nodes
+from cmn_literate.roads.likelihood import explicit_log_joint, log_posterior
 from cmn_literate.roads.nuts import nuts_work
 from cmn_literate.checks import check_checkpoint, check_rng
 from cmn_literate.network.predict import sample_parameters
@@ -38,28 +40,44 @@ from cmn_literate.network.simulate import Priors, Theta, sample_theta
 
 
 # book/roads/posterior.ipynb, cell posterior-05
-def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None):
+@np.errstate(all="ignore")
+def _by_autograd(q, log_density, **problem):
+    value, slope = value_and_grad(log_density)(np.asarray(q, dtype=float), **problem)
+    return (value, slope) if np.isfinite(value) else (-np.inf, np.zeros(len(q)))
+
+
+def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None,
+                     gradient="fast"):
     """The function that NUTS moves on, and how many numbers eps it wants
     beyond u.  [eq-lik-posterior, eq-lik-explicit, eq-nuts-drop]
 
     target  "marginal": quadrature, for min(h, L-1) <= 2;  "explicit": one latent
             vector per row;  "auto": marginal where the integral is 1-D
     n_nodes per dimension of the quadrature (default of latent_nodes)
-    -> (value_and_grad of q = [u, eps], N h or 0)
+    gradient  "fast": slopes by hand;  "autograd": those of log_posterior or of
+            explicit_log_joint
+    -> (value_and_grad of q = [u, eps], which can be pickled, N h or 0)
+    ValueError names a bad choice.
     """
     check_choice(target, "target", ("auto", "marginal", "explicit"))
+    check_choice(gradient, "gradient", ("fast", "autograd"))
     if target == "marginal" and shapes.rank > 2:
         raise ValueError("target: expected 'explicit' (or 'auto'), because the "
                          f"latent integral has {shapes.rank} dimensions, got "
                          "'marginal'")
-    problem = dict(X=X, y=y, shapes=shapes, priors=priors)
+    problem, n_eps = dict(X=X, y=y, shapes=shapes, priors=priors), 0
     if target == "marginal" or target == "auto" and shapes.rank == 1:
-        nodes = latent_nodes(shapes, n_nodes)
-        return partial(marginal_value_and_grad, nodes=nodes, **problem), 0
-    return partial(explicit_value_and_grad, **problem), len(X) * shapes.latent_dim
+        fast, plain = marginal_value_and_grad, log_posterior
+        problem["nodes"] = latent_nodes(shapes, n_nodes)
+    else:
+        fast, plain = explicit_value_and_grad, explicit_log_joint
+        n_eps = len(X) * shapes.latent_dim
+    if gradient == "fast":
+        return partial(fast, **problem), n_eps
+    return partial(_by_autograd, log_density=plain, **problem), n_eps
 
 
-# book/roads/posterior.ipynb, cell posterior-07
+# book/roads/posterior.ipynb, cell posterior-08
 CAVI_SWEEPS = 100
 
 
@@ -83,7 +101,7 @@ def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
     return np.array(starts)
 
 
-# book/roads/posterior.ipynb, cell posterior-12
+# book/roads/posterior.ipynb, cell posterior-13
 def divergence_report(stats, target_accept):
     """What the statistics of a run have to say about divergences.  [eq-nuts-report]
 
@@ -97,7 +115,7 @@ def divergence_report(stats, target_accept):
             f"target_accept (it was {target_accept})")
 
 
-# book/roads/posterior.ipynb, cell posterior-14
+# book/roads/posterior.ipynb, cell posterior-15
 def posterior_work(
         X, y, n_experts, latent_dim=None, n_classes=None,
         priors=Priors(),  # noqa: B008  Priors are frozen
@@ -127,7 +145,7 @@ def posterior_work(
     return work._replace(finish=finish, problem=("posterior", X, y, work.problem))
 
 
-# book/roads/posterior.ipynb, cell posterior-15
+# book/roads/posterior.ipynb, cell posterior-16
 def sample_posterior(
         X, y, n_experts, latent_dim=None, n_classes=None,
         priors=Priors(),  # noqa: B008  Priors are frozen
@@ -157,7 +175,7 @@ def sample_posterior(
     return work.finish(drive(work, callback, checkpoint, n_jobs))
 
 
-# book/roads/posterior.ipynb, cell posterior-17
+# book/roads/posterior.ipynb, cell posterior-18
 def _steps(settings):
     options = learner_options(settings)
     return options["n_chains"] * (options["n_warmup"] + options["n_draws"])

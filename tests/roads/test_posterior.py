@@ -1,4 +1,5 @@
-"""Draws of a network by NUTS: shapes, targets, starts, runs that are cut and resumed, and what is said about divergences."""
+"""Draws of a network by NUTS: shapes, targets and their gradients, starts, runs that are cut and resumed, and what is said about divergences."""
+import pickle
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from cmn_literate.network.simulate import Priors
 from cmn_literate.engineering.coordinates import Shapes, to_white
+from cmn_literate.roads import posterior
 from cmn_literate.roads.diagnostics import predict_from_draws
 from cmn_literate.roads.likelihood import explicit_log_joint
 from cmn_literate.roads.posterior import divergence_report, posterior_target, sample_posterior, starting_points
@@ -60,6 +62,29 @@ def test_targets():
     f, u = posterior_target(X, Y, shapes, priors, "marginal", 6)[0], to_white(draws.phi, shapes, priors)
     assert_allclose(draws.log_joint, [[f(q)[0] for q in chain] for chain in u], rtol=1e-9)    # of the draw, not of the start
     assert len(np.unique(draws.log_joint)) > 4
+
+
+@pytest.mark.parametrize("target", ["marginal", "explicit"])
+@pytest.mark.parametrize("shapes", [Shapes(2, 2, 3, 2), Shapes(3, 1, 3, 2), Shapes(1, 2, 3, 2)], ids=str)
+def test_both_gradients_are_one(target, shapes, monkeypatch):
+    """Slopes by hand and by autograd to 1e-10 of the largest, also from a pickle; and it is autograd that autograd means."""
+    rest, rng = (X, Y, shapes, Priors(), target, 8), np.random.default_rng(7)
+    fast, n_eps = posterior_target(*rest)
+    with monkeypatch.context() as patch:
+        for name in ("marginal_value_and_grad", "explicit_value_and_grad"):
+            patch.setattr(posterior, name, lambda *_, **__: pytest.fail("slopes by hand"))
+        plain, same = posterior_target(*rest, gradient="autograd")
+        there, q = pickle.loads(pickle.dumps(plain)), rng.normal(size=(4, shapes.n_params + n_eps))
+        expected = [there(place) for place in q]
+    assert same == n_eps == (12 * shapes.latent_dim if target == "explicit" else 0)
+    for place, (value, slopes) in zip(q, expected, strict=True):
+        assert_allclose(fast(place)[0], value, rtol=1e-10)
+        assert_allclose(fast(place)[1], slopes, rtol=0, atol=1e-10 * np.abs(slopes).max())
+    for f in (fast, plain):                                                             # where Theta overflows
+        value, slopes = f(1e4 * q[0])
+        assert value == -np.inf and not slopes.any() and slopes.shape == q[0].shape
+    with pytest.raises(ValueError, match="^gradient: expected 'fast' or 'autograd', got 'slow'"):
+        posterior_target(*rest, gradient="slow")
 
 
 @pytest.mark.parametrize("name, changes", [
