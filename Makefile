@@ -89,6 +89,6 @@ lock:                   ## requirements.txt from requirements.in (needs uv)
 	printf '%s\n' "-e ." "-e ./conformance" >> requirements.txt
 
 clean:                  ## remove what the other targets made, but for .venv
-	rm -rf _build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf _build build dist *.egg-info conformance/build conformance/*.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 
 .PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-check vectors lock clean
