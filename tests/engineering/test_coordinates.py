@@ -18,6 +18,11 @@ def test_prior_against_a_loop(size):
     assert pack(theta).shape == (shapes.n_params,)
 
 
+@pytest.mark.parametrize("latent_dim, n_classes, rank", [(1, 2, 1), (4, 2, 1), (2, 3, 2), (5, 3, 2), (2, 6, 2), (1, 6, 1)])
+def test_the_integral_has_no_more_dimensions_than_logits_or_latents(latent_dim, n_classes, rank):
+    assert Shapes(3, latent_dim, n_classes, 2).rank == rank
+
+
 def test_prior_of_phi_is_a_density():
     """P = 5, integrated over the coefficients by white draws and over ln tau by a grid; without the Jacobian it is E[1/tau]."""
     shapes, priors = Shapes(1, 1, 2, 1), Priors(a0=2.0, b0=1.0)
