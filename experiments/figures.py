@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cmn_literate.palette import METHODS
 from experiments.grid import SETTINGS, plan, sizes
 from experiments.report import summaries
 
@@ -13,9 +14,6 @@ PANELS = (("accuracy", "accuracy", "linear", True),
           ("CPU seconds to 95 %", "seconds_to_converge", "log", False),
           ("CPU seconds of the whole run", "cpu_seconds", "log", True))
 SAMPLERS = ("gibbs", "nuts")
-# colour-blind-safe colours, each with a marker and a line style of its own
-STYLES = {"cavi": ("#0072B2", "o", "-"), "mle-network": ("#D55E00", "s", "--"), "mle-exact": ("#E69F00", "D", ":"),
-          "bbvi": ("#009E73", "^", "-."), "gibbs": ("#CC79A7", "v", "-"), "nuts": ("#000000", "X", "--")}
 
 
 def seeds_label(method, counts):
@@ -46,7 +44,7 @@ def panel(records, dataset, name, ax=None, methods=tuple(SETTINGS)):
         if not rows:
             continue
         n, mean, sd, seeds = np.array(rows).T
-        colour, marker, line = STYLES[method]
+        colour, marker, line = METHODS[method]
         x = n * 1.03 ** (place - (len(methods) - 1) / 2)          # side by side, not on top of each other
         stored = dict(zip(n, zip(x, mean)))
         x_line, y_line = np.array([stored.get(size, (np.nan, np.nan)) for size in sizes(dataset)]).T

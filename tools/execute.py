@@ -21,7 +21,7 @@ import numpy as np
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKernelError
 from PIL import Image
-from tangle import ROOT, TangleError, cell_name, marker, read_chapters, write_atomically
+from tangle import ROOT, TangleError, cell_name, header, marker, option, read_chapters, write_atomically
 
 TIMEOUT = 600                                       # seconds for a cell, and for a kernel to start: the last resort against a hang
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -30,17 +30,6 @@ FORMATS = {"text/plain", "image/png"}
 
 class CellError(Exception):
     """A cell that may not be stored; the message says why."""
-
-
-def alt_text(source):
-    """The '#| alt:' lines that follow a cell's marker, joined."""
-    lines = []
-    for line in source.splitlines()[1:]:
-        match = re.match(r"#\| alt: *(.*)", line)
-        if not match:
-            break
-        lines.append(match[1].strip())
-    return " ".join(lines)
 
 
 def checks_something(source):
@@ -56,7 +45,7 @@ def cell_metadata(cell):
         kind, labels = marker(cell)
     except TangleError as error:
         raise CellError(str(error)) from None
-    if kind == "show" and not alt_text(cell.source):
+    if kind == "show" and not option(cell.source, "alt"):
         raise CellError("a figure without alt text; put '#| alt: ...' below '#| show'")
     if kind == "verify":
         if not labels or not all(label.startswith("eq-") for label in labels):
@@ -66,9 +55,16 @@ def cell_metadata(cell):
                 raise CellError("a verify cell that asserts nothing")
         except SyntaxError as error:
             raise CellError(f"line {error.lineno}: {error.msg}") from None
+    for line in header(cell.source)[1:]:
+        if not line.startswith(("#| alt:", "#| caption:", "#| name:")):
+            raise CellError(f"{line!r}; below the marker stand '#| caption:', '#| alt:' and '#| name: fig-...'")
     metadata = {"tags": ["hide-cell"]} if kind == "solution" else {}
-    if alt_text(cell.source):
-        metadata["mystnb"] = {"image": {"alt": alt_text(cell.source)}}
+    picture = {"image": {"alt": option(cell.source, "alt")}} if option(cell.source, "alt") else {}
+    if option(cell.source, "caption"):
+        name = option(cell.source, "name")
+        picture["figure"] = {"caption": option(cell.source, "caption")} | ({"name": name} if name else {})
+    if picture:
+        metadata["mystnb"] = picture
     return metadata
 
 
@@ -88,7 +84,7 @@ def clean_outputs(cell):
             output.metadata = {}
             if extra := sorted(set(output.data) - FORMATS):
                 raise CellError(f"stores {', '.join(extra)}; print text or draw a figure instead")
-            if "image/png" in output.data and not (kind in ("show", "solution") and alt_text(cell.source)):
+            if "image/png" in output.data and not (kind in ("show", "solution") and option(cell.source, "alt")):
                 raise CellError("draws a figure; mark the cell '#| show' and give it '#| alt: ...' lines")
         outputs.append(output)
     for output in outputs:

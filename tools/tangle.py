@@ -24,9 +24,10 @@ except ModuleNotFoundError:                                   # --check then rea
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "cmn_literate"
 # what no chapter writes, relative to the package: no mathematics stands there
-PLAIN = ("checks", "inputs", "learners", "road_checks", "storage")   # modules that every chapter may import
+PLAIN = ("checks", "inputs", "learners", "palette", "road_checks", "storage")   # modules that every chapter may import
 HAND_WRITTEN = {"__init__.py", "__main__.py", *(f"{m}.py" for m in PLAIN), "book.mplstyle", "py.typed", "conformance.py"}
-MARKERS = ("export", "verify", "show", "solution")
+MARKERS = ("export", "verify", "show", "solution", "setup", "aside")
+FOLDED = {"verify", "setup", "aside"}                      # what is closed on the page unless it says `open`
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -40,14 +41,33 @@ def cell_name(stem, index):
 
 
 def marker(cell):
-    """(kind, arguments) of a code cell's first line, e.g. ('verify', ['eq-stick']), or (None, [])."""
+    """(kind, arguments) of a code cell's first line, e.g. ('verify', ['eq-stick']), or (None, []).  The words open and fold are left out."""
     first = cell.source.partition("\n")[0]
     if cell.cell_type != "code" or not re.match(r"#\s*\|", first):
         return None, []
     words = first[2:].split() if first.startswith("#| ") else []
     if not words or words[0] not in MARKERS:
         raise TangleError(f"unknown marker {first!r}; expected '#| ' and one of {', '.join(MARKERS)}")
-    return words[0], words[1:]
+    return words[0], words[1 + (words[1:2] in (["open"], ["fold"])):]
+
+
+def folded(cell):
+    """Whether the page shows one line in the place of this cell's code; only the code of a figure and of a solution has no choice."""
+    kind = marker(cell)[0]
+    word = (cell.source.partition("\n")[0].split() + ["", ""])[2] if kind else ""
+    return kind in ("show", "solution") or kind in FOLDED and word != "open" or word == "fold"
+
+
+def header(source):
+    """The lines '#| ...' with which a code cell begins."""
+    lines = source.splitlines()
+    return lines[:next((i for i, line in enumerate(lines) if not line.startswith("#| ")), len(lines))]
+
+
+def option(source, name):
+    """What the lines '#| name: ...' below a cell's marker say, joined."""
+    said = [line[3:].partition(":")[2].strip() for line in header(source)[1:] if line[3:].startswith(f"{name}:")]
+    return " ".join(said)
 
 
 def chapter_order(root=ROOT):
