@@ -1,0 +1,98 @@
+/* Show all code (remembered), cards for links to equations and references, hints where something scrolls, and everything open in print. */
+(() => {
+  const ready = (f) => document.readyState === "loading" ? document.addEventListener("DOMContentLoaded", f) : f();
+  const memory = { get: (k) => { try { return localStorage.getItem(k); } catch { return null; } },
+                   set: (k, v) => { try { localStorage.setItem(k, v); } catch { /* private window */ } } };
+
+  function allCode() {
+    const folds = [...document.querySelectorAll("main details.fold:not(.solution)")], title = document.querySelector("main h1");
+    if (!folds.length || !title) return;
+    const button = Object.assign(document.createElement("button"), { id: "cmn-all", type: "button" });
+    const show = (open) => {
+      folds.forEach((d) => { d.open = open; });
+      button.textContent = open ? "Fold code" : "Show all code";
+      button.setAttribute("aria-pressed", open);
+      memory.set("cmn-all-code", open ? "1" : "");
+    };
+    button.addEventListener("click", () => show(button.getAttribute("aria-pressed") !== "true"));
+    title.before(button);
+    show(memory.get("cmn-all-code") === "1");
+  }
+
+  function openTarget() {
+    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    const own = target.querySelector(":scope > details.fold");
+    if (own) own.open = true;
+    for (let d = target.closest("details"); d; d = d.parentElement.closest("details")) d.open = true;
+    target.scrollIntoView();
+  }
+
+  function cards() {
+    const data = JSON.parse(document.getElementById("cards")?.textContent || "{}");
+    let card = null, waiting = 0;
+    const close = () => { clearTimeout(waiting); card?.remove(); card = null; };
+    const open = (link, entry) => {
+      close();
+      card = Object.assign(document.createElement("div"), { id: "cmn-card" });
+      card.setAttribute("role", "tooltip");
+      if (entry.tex) card.innerHTML = '<div class="math notranslate nohighlight"></div>';
+      const box = card.firstChild || card;
+      box.textContent = entry.tex ? `\\[${/\\\\/.test(entry.tex) && !/\\begin\{(aligned|gathered|split|cases)/.test(entry.tex) ? `\\begin{split}${entry.tex}\\end{split}` : entry.tex}\\]` : entry.text;
+      document.body.append(card);
+      const place = () => {
+        if (!card) return;
+        const at = link.getBoundingClientRect(), left = Math.max(8, Math.min(at.left, innerWidth - card.offsetWidth - 8));
+        const above = at.bottom + card.offsetHeight + 12 > innerHeight && at.top > card.offsetHeight + 12;
+        card.style.left = `${left + scrollX}px`;
+        card.style.top = `${(above ? at.top - card.offsetHeight - 6 : at.bottom + 6) + scrollY}px`;
+      };
+      place();
+      if (entry.tex && window.MathJax?.typesetPromise) MathJax.typesetPromise([card]).then(place);
+    };
+    const entryOf = (link) => link && data[decodeURIComponent((link.getAttribute("href") || "").split("#")[1] || "")];
+    const over = (event) => {
+      const link = event.target.closest?.("main a[href*='#']"), entry = entryOf(link);
+      if (entry) { clearTimeout(waiting); waiting = setTimeout(() => open(link, entry), event.type === "focusin" ? 0 : 200); }
+    };
+    document.addEventListener("mouseover", over);
+    document.addEventListener("focusin", over);
+    document.addEventListener("mouseout", (e) => { if (e.target.closest?.("main a") && !e.relatedTarget?.closest?.("#cmn-card")) close(); });
+    document.addEventListener("focusout", close);
+    document.addEventListener("keydown", (e) => { if (e.key === "Escape") close(); });
+    /* where there is no mouse, the first tap shows and the second follows */
+    document.addEventListener("click", (e) => {
+      const link = e.target.closest?.("main a[href*='#']"), entry = entryOf(link);
+      if (!entry || !matchMedia("(hover: none)").matches) return;
+      if (link.dataset.shown) return;
+      e.preventDefault();
+      document.querySelectorAll("[data-shown]").forEach((other) => delete other.dataset.shown);
+      link.dataset.shown = "1";
+      open(link, entry);
+    });
+  }
+
+  function hints() {
+    for (const box of document.querySelectorAll("main mjx-container[display=true], main .bd-article table, main table, main pre")) {
+      const cut = box.scrollWidth - box.clientWidth > 6 && box.clientWidth > 0;
+      if (cut && !box.tabIndex >= 0 && box.tagName !== "MJX-CONTAINER") box.tabIndex = 0;
+      const said = box.nextElementSibling?.classList.contains("scroll-hint");
+      if (cut && !said && innerWidth < 700) {
+        box.insertAdjacentHTML("afterend", '<span class="scroll-hint" aria-hidden="true">scroll \u2192</span>');
+      }
+    }
+  }
+
+  const openAll = () => document.querySelectorAll("main details:not(.fold), main details.solution").forEach((d) => { d.open = true; });
+  addEventListener("beforeprint", openAll);
+  ready(() => {
+    allCode();
+    openTarget();
+    addEventListener("hashchange", openTarget);
+    cards();
+    const typeset = window.MathJax?.startup?.promise;
+    (typeset || Promise.resolve()).then(() => setTimeout(hints, 0));
+    document.addEventListener("toggle", () => setTimeout(hints, 0), true);
+  });
+  window.cmnBook = { openAll };
+})();
