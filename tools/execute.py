@@ -3,7 +3,7 @@
     python tools/execute.py [notebook ...] [--jobs N]
 
 A chapter runs in its own folder with the repository on PYTHONPATH. A cell that raises, writes to
-stderr, or stores anything but text and PNG is an error, and nothing is written.
+stderr, or stores anything but text, PNG and plain tables is an error, and nothing is written.
 """
 
 import argparse
@@ -25,7 +25,19 @@ from tangle import ROOT, TangleError, cell_name, header, marker, option, read_ch
 
 TIMEOUT = 600                                       # seconds for a cell, and for a kernel to start: the last resort against a hang
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-FORMATS = {"text/plain", "image/png"}
+FORMATS = {"text/plain", "image/png", "text/html"}  # the last for a table alone
+CELL = r"[^<>\"]*"
+NUMBER = r'(?: class="number")?'
+# what experiments.tables.Table writes, letter by letter: there is no room for a script, a style or an attribute of another name
+TABLE = re.compile(rf'''<table class="results">
+(?:<caption>{CELL}</caption>
+)?<thead>
+<tr>(?:<th scope="col"{NUMBER}>{CELL}</th>)+</tr>
+</thead>
+<tbody>
+(?:<tr><th scope="row"{NUMBER}>{CELL}</th>(?:<td{NUMBER}>{CELL}</td>)*</tr>
+)*</tbody>
+</table>''')
 
 
 class CellError(Exception):
@@ -84,11 +96,13 @@ def clean_outputs(cell):
             output.metadata = {}
             if extra := sorted(set(output.data) - FORMATS):
                 raise CellError(f"stores {', '.join(extra)}; print text or draw a figure instead")
+            if "text/html" in output.data and not TABLE.fullmatch(output.data["text/html"]):
+                raise CellError("stores text/html that is no table of experiments.tables; print text or show a Table instead")
             if "image/png" in output.data and not (kind in ("show", "solution") and option(cell.source, "alt")):
                 raise CellError("draws a figure; mark the cell '#| show' and give it '#| alt: ...' lines")
         outputs.append(output)
     for output in outputs:
-        text = output.text if output.output_type == "stream" else output.data.get("text/plain", "")
+        text = output.text if output.output_type == "stream" else " ".join(output.data.get(f, "") for f in ("text/plain", "text/html"))
         if re.search(r"\b0x[0-9a-f]{6,}", text):
             raise CellError(f"stores a memory address ({text.strip()[:80]}); end the cell with plt.show() or a print")
     if kind == "show" and not any("image/png" in o.get("data", {}) for o in outputs):

@@ -9,6 +9,7 @@ import execute
 import nbformat
 import numpy as np
 import pytest
+from experiments.tables import Table
 from nbformat.v4 import new_code_cell, new_output
 from notebooks import Book
 from PIL import Image
@@ -83,6 +84,7 @@ OUTPUTS = [
     (FIGURE, "mark the cell '#| show'"),
     ("object()", "memory address"),
     ("from IPython.display import HTML\nHTML('<b>x</b>')", "stores text/html"),
+    ("from IPython.display import Markdown\nMarkdown('*x*')", "stores text/markdown"),
 ]
 
 
@@ -107,6 +109,35 @@ def test_refuses_an_output(tmp_path, monkeypatch, recorded, cell, complaint):
 
     monkeypatch.setattr(execute, "NotebookClient", Replay)
     assert_refused(tmp_path, cell, complaint)
+
+
+def html(text):
+    """A cell whose result has this HTML."""
+    cell = new_code_cell("table", outputs=[])
+    cell.outputs = [nbformat.from_dict(new_output("execute_result", data={"text/plain": "table", "text/html": text}))]
+    return cell
+
+
+GOOD = Table(["method", "score"], [["CAVI & co", "-0.1"], ["<b>", None]], caption='What "it" says')
+GOOD_HTML = GOOD._repr_html_()
+
+
+def test_a_table_is_stored():
+    assert execute.clean_outputs(html(GOOD_HTML))[0].data["text/html"] == GOOD_HTML
+    for table in (Table(["a"], []), Table(["a", "b"], [["1", 2]] * 300, align="rl")):
+        assert execute.clean_outputs(html(table._repr_html_()))
+
+
+@pytest.mark.parametrize("old, new", [
+    ("CAVI", "<script>1</script>"), ("CAVI", "<style>p {}</style>"), ("CAVI", "<img src=x>"), ("<td", "<td onclick='x()'"),
+    ('<td class="number"', '<td class="number" onmouseover="x()"'), ('class="results"', 'class="results" style="color: red"'),
+    ('scope="row"', ""), ('scope="col"', 'scope="row"'), ("<table", "<!-- --><table"), ("</table>", "</table><p>more</p>"),
+    ("</table>", "</table>\n" + GOOD_HTML), ("</tbody>", ""), ("<td", "<td rowspan=2"),
+])
+def test_refuses_what_is_no_plain_table(old, new):
+    assert old in GOOD_HTML
+    with pytest.raises(execute.CellError, match="no table of experiments"):
+        execute.clean_outputs(html(GOOD_HTML.replace(old, new)))
 
 
 @pytest.mark.parametrize("check", ["assert x", "assert_allclose(a, b)", "np.testing.assert_equal(a, b)", "with pytest.raises(ValueError):\n    f()"])
