@@ -22,7 +22,7 @@
   function openTarget() {
     const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
-    const own = target.querySelector(":scope > details.fold");
+    const own = target.querySelector("details.fold");
     if (own) own.open = true;
     for (let d = target.closest("details"); d; d = d.parentElement.closest("details")) d.open = true;
     target.scrollIntoView();

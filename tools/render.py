@@ -120,14 +120,26 @@ def summary(page, cell, source):
     kind, words = marker(cell)
     n = len(source.splitlines())
     if kind == "verify":
-        said = printed(cell).strip().split("\n")[0]
-        return line(kind, "✓ checked", f'<span class="eqs">{" ".join(map(page.link, words))}</span> {html.escape(said)}', n)
+        return line(kind, "✓ checked", html.escape(printed(cell).strip().split("\n")[0]), n)
     if kind == "export":
         return line(kind, "code", ", ".join(f"<code>{name}</code>" for name in defined(source)), n)
     if kind == "aside":
         return line(kind, "aside", typeset(cell.source.partition("\n")[0].removeprefix("#| aside").strip().removeprefix("fold ")), n)
     return line(kind, "figure" if kind == "show" else "set-up" if kind == "setup" else "code",
                 {"show": "the code of this figure", "setup": "imports and helpers", "solution": "solution in code"}.get(kind, ""), n)
+
+
+def beside(page, cell):
+    """What stands around a folded cell: a check's links to its equations, on the same line as long as they are few.
+
+    They are no part of the line itself, which is a button; a button holds no links.
+    """
+    kind, words = marker(cell)
+    if kind != "verify":
+        return "", ""
+    width = sum(len(page.number(label)) + 3 for label in words)
+    links = f'<span class="eqs">{" ".join(map(page.link, words))}</span>'
+    return f'<div class="fold-line{" many" if width > 24 else ""}" style="--eqs: {width}ch">{links}', "</div>"
 
 
 def tag(page, cell, module):
@@ -178,7 +190,9 @@ def render_cell(page, node, cell, module):
     if not folded(cell):
         node.children = [raw(tag(page, cell, module)), *node.children] if kind else node.children
         return
-    start, end = raw(f'<details class="fold {kind}"><summary>{summary(page, cell, source)}</summary>'), raw("</details>")
+    before, after = beside(page, cell)
+    start = raw(f'{before}<details class="fold {kind}"><summary>{summary(page, cell, source)}</summary>')
+    end = raw(f"</details>{after}")
     if kind == "show":
         node.children = [*([out] if out is not None else []), start, code, end]
     else:

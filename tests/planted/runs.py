@@ -1,7 +1,7 @@
 """Faults for the driver of runs and coordinate ascent as a learner."""
 TESTS = ("test_runs.py",)
 FAULTS = [
-    ("run-forgets-the-last-step", "state, done = after, t + 1", "state, done = after, t", TESTS),
+    ("run-forgets-the-last-step", "state, done = after, t + 1", "state, done = (state if t + 1 == done + most else after), t + 1", TESTS),
     ("run-ignores-the-clock", "if stop(state) or time.monotonic() - clock > seconds:", "if stop(state):", TESTS),
     ("run-any-checkpoint", 'if header["identity"] != _identity(work):', 'if not header["identity"]:', TESTS),
     ("run-more-steps-than-asked", 'if max(header["done"]) > work.total:', 'if max(header["done"]) < 0:', TESTS),

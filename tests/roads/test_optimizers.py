@@ -137,6 +137,13 @@ def test_wrong_types_are_named(change):
         maximize(**{**dict(value_and_grad=never, x=[1.0], n_steps=3), **change})
 
 
+@pytest.mark.parametrize("change", [{"b1": 1.0}, {"b2": 1.0}, {"b2": 1.5}, {"lr": np.inf}, {"eps": np.inf}, {"lr": 0.0}, {"b1": -0.1}], ids=str)
+def test_rates_have_limits_on_both_sides(change):
+    (name, value), = change.items()
+    with pytest.raises(ValueError, match=f"^{name}: expected a number from 0 .* and below (1|inf), got {value}"):
+        maximize(never, np.ones(1), 3, **change)
+
+
 def test_a_gradient_of_another_shape_is_refused():
     for returned in ((0.0, np.ones(1)), (0.0, 1.0), (np.zeros(1), np.ones(3)), (0.0, np.ones((3, 1)))):
         with pytest.raises(ValueError, match="^value_and_grad: expected"):

@@ -139,3 +139,21 @@ def test_a_model_of_40000_rows_is_small_and_holds_none_of_them(tmp_path):
     back = pickle.loads(pickled)
     assert_array_equal(back.predict_log_proba(X[:9]), storage.load_model(CMNClassifier, tmp_path / "model.npz").predict_log_proba(X[:9]))
     assert_array_equal(back.predict_log_proba(X[:9]), model.predict_log_proba(X[:9]))
+
+
+class Trap:
+    """What a pickle can do to whoever loads it: make a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (self.folder,)
+
+
+def test_a_file_cannot_run_anything(tmp_path):
+    trap, header = tmp_path / "sprung", np.frombuffer(b"{}", np.uint8)
+    np.savez(tmp_path / "t.npz", header=header, evil=np.array([Trap(str(trap))], object))
+    with pytest.raises(ValueError, match="expected a file written by this package"):
+        read_arrays(tmp_path / "t.npz")
+    assert not trap.exists()
