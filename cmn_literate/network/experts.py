@@ -1,8 +1,9 @@
 # Tangled from book/network/experts.ipynb by tools/tangle.py; edit the notebook, not this file.
 """The experts: linear regression with unknown noise
 
-Bayesian linear regression with unknown noise has a posterior and an evidence in closed form;
-replace each count by a soft count and you hold the update of the experts.
+An expert is a linear map with noise. It is fitted to rows that belong to it only in part, and how
+noisy it is nobody says. What does it know about its line and about its noise after it has seen
+such rows?
 """
 
 __all__ = ["experts_from_sums", "experts_from_inverse", "two_pass_update",
@@ -23,7 +24,7 @@ from cmn_literate.checks import check_X, plain_array
 from cmn_literate.ideas.expfam import pad
 
 
-# book/network/experts.ipynb, cell experts-09
+# book/network/experts.ipynb, cell experts-08
 def experts_from_sums(n_k, gram, cross, squares, M_ref, priors):
     """q(A_k, tau_k) of every expert from sums.  [eq-mng-bowl, eq-expert-sums]
 
@@ -37,6 +38,7 @@ def experts_from_sums(n_k, gram, cross, squares, M_ref, priors):
     return experts_from_inverse(n_k, V, log_det_P, cross, squares, M_ref, priors)
 
 
+# book/network/experts.ipynb, cell experts-09
 def experts_from_inverse(n_k, V, log_det_P, cross, squares, M_ref, priors):
     """experts_from_sums, if V_k and log |V_k^-1| (K,) are known already.
     [eq-mng-bowl, eq-expert-sums, eq-expert-maximum]"""
@@ -52,7 +54,7 @@ def experts_from_inverse(n_k, V, log_det_P, cross, squares, M_ref, priors):
     return (M_ref + shift, V, a, b), log_normaliser - a * np.log(b).sum(-1)
 
 
-# book/network/experts.ipynb, cell experts-13
+# book/network/experts.ipynb, cell experts-12
 def two_pass_update(Xt, gram, gamma, mu, spread, priors):
     """q(A_k, tau_k) from sums about 0, then about that M.  [eq-expert-update]
 
@@ -73,7 +75,7 @@ def two_pass_update(Xt, gram, gamma, mu, spread, priors):
     return factor, log_normaliser
 
 
-# book/network/experts.ipynb, cell experts-22
+# book/network/experts.ipynb, cell experts-14
 def regression_log_evidence(design, targets, v0, a0, b0, M0=0.0):
     """ln p(targets) of linear regression on a design, nats.  [eq-mng-evidence]
 
@@ -95,7 +97,7 @@ def regression_log_evidence(design, targets, v0, a0, b0, M0=0.0):
     return float(log_normaliser[0] - 0.5 * h * N * np.log(2 * np.pi))
 
 
-# book/network/experts.ipynb, cell experts-23
+# book/network/experts.ipynb, cell experts-15
 def mng_log_evidence(X, x1, v0, a0, b0, M0=0.0):
     """ln p(x1 | X) of an expert that has seen its outputs.  [eq-mng-evidence]
 
@@ -108,7 +110,7 @@ def mng_log_evidence(X, x1, v0, a0, b0, M0=0.0):
     return regression_log_evidence(pad(X), x1, v0, a0, b0, M0)
 
 
-# book/network/experts.ipynb, cell experts-32
+# book/network/experts.ipynb, cell experts-20
 def weighted_gram(X, weights):
     """sum_n w_nk x~_n x~_n^T of every k.  [eq-expert-sums]
 
@@ -118,7 +120,7 @@ def weighted_gram(X, weights):
     return np.array([(w * Xt.T) @ Xt for w in weights.T]).reshape(-1, D, D)
 
 
-# book/network/experts.ipynb, cell experts-33
+# book/network/experts.ipynb, cell experts-21
 def expert_update(X, gamma, mu, Sigma, priors):
     """q(A_k, tau_k) given q(x1, z).  [eq-expert-update]
 
@@ -129,7 +131,7 @@ def expert_update(X, gamma, mu, Sigma, priors):
     return two_pass_update(pad(X), gram, gamma, mu, spread, priors)[0]
 
 
-# book/network/experts.ipynb, cell experts-39
+# book/network/experts.ipynb, cell experts-27
 def row_quadratic(X, S):
     """x~_n^T S_k x~_n of all rows and matrices.  [eq-expert-density]
 
@@ -139,7 +141,7 @@ def row_quadratic(X, S):
     return anp.sum(anp.tensordot(Xt, S, axes=(1, 1)) * Xt[:, None, :], -1)
 
 
-# book/network/experts.ipynb, cell experts-40
+# book/network/experts.ipynb, cell experts-28
 def expert_log_density(X, mu, Sigma, M, V, a, b):
     """E[ln N(x1; A_k x~, diag(1/tau_k))] over x1, A and tau.  [eq-expert-density]
 

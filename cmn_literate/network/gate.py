@@ -1,8 +1,9 @@
 # Tangled from book/network/gate.ipynb by tools/tangle.py; edit the notebook, not this file.
 """The gate: which expert speaks
 
-The gate is a stick-breaking regression with soft labels, and its Pólya-Gamma variables must be
-told which expert was chosen.
+A network with several experts needs a rule that says, for each input, which of them speaks.
+Nothing in the data names the right expert of a row. How do you fit a classifier whose labels
+nobody has ever seen?
 """
 
 __all__ = ["gate_logits", "gate_tilt", "gate_log_bound", "gate_update"]
@@ -53,7 +54,7 @@ def gate_log_bound(X, beta0_mu, beta0_S, xi0):
     return reach + anp.concatenate([stop, none], -1)
 
 
-# book/network/gate.ipynb, cell gate-18
+# book/network/gate.ipynb, cell gate-15
 def gate_update(X, gamma, xi0, priors):
     """q(beta_0) given q(z) and q(omega_0 | z).  [eq-gate-S, eq-gate-mu]
 
