@@ -1,4 +1,4 @@
-"""Write what is generated from the chapters: the pages API and "Paper to book", the table of the notation page,
+"""Write what is generated from the chapters: the pages API and "Paper to book", the tables of the errata and of the notation page,
 and the picture and the list of chapters of the README.
 
     python tools/pages.py [--check]
@@ -15,6 +15,7 @@ import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
+import nbformat
 from tangle import DEFINITIONS, PACKAGE, ROOT, cell_name, headline, marker, module_file, module_sources, read_chapters, write_atomically
 
 NOTE = "<!-- Written by tools/pages.py; edit its sources, not this page. -->\n\n"
@@ -120,6 +121,62 @@ def display(latex):
     return "$$\n\\begin{gathered}\n" + ",\\\\\n".join(" ".join(part.split()) for part in latex.split(r",\;")) + "\n\\end{gathered}\n$$"
 
 
+# ---- the paper: its equations, its experiments, and what we found about its text (book/paper.toml)
+
+ERRATA = "book/validate/errata.ipynb"
+CLASSES = {"wrong": "the printed formula, or number, is something else",
+           "ambiguous": "two readings give different results",
+           "right up to a slip": "a sign, an index, a word; who knows the matter sees what is meant",
+           "right": "looks wrong, is right"}
+TABLES = {"right": "right-although-it-looks-wrong"}        # where an entry without a heading stands, else:
+SLIPS = "slips-that-mislead-nobody-for-long"
+
+
+def errata_links(errata, place, page=""):
+    """{id: Markdown link} of every erratum: to its heading, or to the table that lists it."""
+    return {e["id"]: f"[{e['id']}]({page}#{place.get(e['id'], TABLES.get(e['class'], SLIPS))})" for e in errata}
+
+
+def tally(rows, key, kinds):
+    """How many rows there are of each kind, in words."""
+    counts = {kind: sum(row[key] == kind for row in rows) for kind in kinds}
+    said = [f"{n} {'is' if n == 1 else 'are'} {kind}" for kind, n in counts.items() if n]
+    return ", ".join(said[:-1]) + " and " + said[-1] if len(said) > 1 else "".join(said)
+
+
+def errata_tables(paper, links):
+    """{name: text} of the two tables of the errata chapter: in short, and all entries."""
+    errata, displays = paper["erratum"], paper["equation"]
+    count = lambda rows, key, kind: str(sum(row[key] == kind for row in rows))
+    counts = table(["class", "entries", "displays", "what it means"],
+                   [[f"**{kind}**", count(errata, "class", kind), count(displays, "verdict", kind), meaning] for kind, meaning in CLASSES.items()])
+    first = sorted((e for e in errata if "first" in e), key=lambda e: e["first"])
+    short = table(["if you write your own program", "where", "what to know"], [[links[e["id"]], e["where"], e["says"]] for e in first])
+    every = table(["id", "class", "where in the paper", "in a sentence"], [[links[e["id"]], e["class"], e["where"], e["says"]] for e in errata])
+    return {"errata in short": f"{counts}\n{short}", "all errata": every}
+
+
+def errata_chapter(paper, chapters):
+    """Text of the errata notebook with its tables renewed, and the line below each heading that says class and place."""
+    notebook = nbformat.from_dict(chapters[ERRATA])
+    errata = {e["id"]: e for e in paper["erratum"]}
+    tables = errata_tables(paper, errata_links(errata.values(), anchors(chapters, ERRATA)))
+
+    def first_line(match):
+        e = errata[match[2]]
+        book = f"book/validate/{e['chapter']}"
+        see = f" See [{headline(chapters[os.path.normpath(book)])[0]}]({e['chapter']})." if e["chapter"] else ""
+        prefix = "section " if e["where"][0].isdigit() else "appendix " if e["where"][1] in "., " else ""
+        return f"{match[1]}\n\n*{e['class'].capitalize()}: {prefix}{e['where']}.*{see}\n\n"
+
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            for name, text in tables.items():
+                cell.source = between(cell.source, name, text)
+            cell.source = re.sub(r"(?m)^(### ([EN]\d+[a-z]?) .*)\n\n(?:\*(?:Wrong|Ambiguous|Right).*\n\n)?", first_line, cell.source)
+    return nbformat.writes(notebook, version=4) + "\n"
+
+
 def paper_entry(row, link, title, source, home, checks):
     """One display equation of the paper: the formula, and where the book derives, computes and checks it."""
     paths = dict.fromkeys(home[label] for label in row["labels"])
@@ -130,32 +187,51 @@ def paper_entry(row, link, title, source, home, checks):
     lines = [f"Derived in {'; '.join(derived)}.", f"Computed by {', '.join(code)}." if code else "",
              f"Checked in {', '.join(f'[{name}]({link(path)})' for name, path in cells)}."]
     name = f", `{row['name']}`" if row.get("name") else ""
-    return [f"**{row['id']}**{name}: {row['title']}", display(row["latex"]), f"{row['verdict'].capitalize()}. {row['note']}".strip(),
-            " ".join(filter(None, lines))]
+    return [f"**{equation_number(row)}**, section {row['where']}{name}: {row['title']}", display(row["latex"]),
+            f"{row['verdict'].capitalize()}. {row['note']}".strip(), " ".join(filter(None, lines))]
 
 
-def paper_page(rows, chapters, root):
-    """Where each display equation of the paper is derived, implemented and checked."""
-    link, errata = lambda path: os.path.relpath(path, "book/validate"), "book/validate/errata.ipynb"
+def equation_number(row):
+    """The number that a display has in the paper, else the line of the source."""
+    return f"({row['number']})" if "number" in row else row["id"]
+
+
+def with_links(text, links):
+    """A text whose ids of errata lead to their entries."""
+    return re.sub(r"\b[EN]\d+[a-z]?\b", lambda m: links[m[0]], text)
+
+
+def element_table(paper, links):
+    """What the paper shows and says beside its equations, and the page that repeats it."""
+    return table(["item", "section", "what", "verdict", "the difference, or the reason"],
+                 [[f"[{e['id']}]({paper['pages'][e['page']]})", e["where"], e["what"], e["verdict"], with_links(e["note"], links)]
+                  for e in paper["element"]])
+
+
+def paper_page(paper, chapters, root):
+    """Where each display equation of the paper is derived, implemented and checked, and where its experiments are repeated."""
+    link, rows = lambda path: os.path.relpath(path, "book/validate"), paper["equation"]
     title = lambda path: headline(chapters[path])[0].partition(":")[0].partition(",")[0]
     where = {"source": {module.rpartition(".")[2]: path for module, path in module_sources(chapters, root).items()}, "home": dict(equations(chapters)),
              "checks": {label: cell for cell in reversed(marked(chapters, "verify")) for label in cell.labels}}
-    place = anchors(chapters, errata) if errata in chapters else {}
-    erratum = lambda e: f"[{e}]({link(errata)}{'#' * (e in place)}{place.get(e, '')})"
+    links = errata_links(paper["erratum"], anchors(chapters, ERRATA), link(ERRATA))
     overview, entries = [], []
     for row in rows:
-        ids = [erratum(e) for e in row.get("errata", [])]
-        overview.append([row["id"].removeprefix("l. "), row["where"], row["title"], f"{row['verdict']} {', '.join(ids)}".strip(),
+        ids = [links[e] for e in row.get("errata", [])]
+        overview.append([equation_number(row), row["where"], row["title"], f"{row['verdict']} {', '.join(ids)}".strip(),
                          ", ".join(f"{{eq}}`{label}`" for label in row["labels"])])
-        note = re.sub(r"\b[EN]\d+[a-z]?\b", lambda m: erratum(m[0]), row.get("note", ""))
-        entries += paper_entry(row | {"note": note}, link, title, **where)
-    corrected = sum(row["verdict"] == "corrected" for row in rows)
+        entries += paper_entry(row | {"note": with_links(row.get("note", ""), links)}, link, title, **where)
     return (f"# Paper to book\n\nThe paper {{cite}}`heins2024cavicmn` displays {len(rows)} equations in its main text and in its appendices A and B. "
-            f"Here is each of them, in the order of the paper. {len(rows) - corrected} are right as printed. {corrected} are corrected, "
-            f"with a demonstration or a line in [the errata]({link(errata)}).\n\n"
-            'The line is that of the LaTeX source on which a display begins. The last column has the equations of this book; '
-            "the formulas, the functions and the checks stand below the table.\n\n"
-            + table(["line", "section", "equation", "verdict", "here"], overview)
+            f"Here is each of them, in the order of the paper: {tally(rows, 'verdict', ['right', 'right up to a slip', 'ambiguous', 'wrong'])}. "
+            f"A display with several lines is as good as its worst line; [the errata]({link(ERRATA)}) have a demonstration or a line for each departure. "
+            f"A second table has [its figures, settings and sentences](#figures-settings-sentences).\n\n"
+            "Meant is version 2 on arXiv, of 10 February 2025. The number is that of the paper, counted in its LaTeX source; a display that bears none "
+            "is named by the line on which it begins there. The last column has the equations of this book; "
+            "the formulas, the functions and the checks stand below the tables.\n\n"
+            + table(["equation", "section", "what", "verdict", "here"], overview)
+            + "\n## Figures, settings, sentences\n\nWhat the paper shows and says beside its equations: "
+            + tally(paper["element"], "verdict", ["repeated", "repeated with a difference", "not repeated"])
+            + ". The name in the first column leads to the chapter.\n\n" + element_table(paper, links)
             + "\n## The formulas, one by one\n\nAs the paper prints them, shortened.\n\n" + "\n\n".join(entries) + "\n")
 
 
@@ -171,8 +247,9 @@ def pages(root=ROOT):
     chapters = read_chapters(root)
     out = {"book/validate/api.md": NOTE + api_page(chapters, root)}
     if (root / "book/paper.toml").exists():
-        rows = tomllib.loads((root / "book/paper.toml").read_text(encoding="utf-8"))["equation"]
-        out["book/validate/paper_to_book.md"] = NOTE + paper_page(rows, chapters, root)
+        paper = tomllib.loads((root / "book/paper.toml").read_text(encoding="utf-8"))
+        out["book/validate/paper_to_book.md"] = NOTE + paper_page(paper, chapters, root)
+        out[ERRATA] = errata_chapter(paper, chapters)
     if (root / "book/symbols.toml").exists() and (root / "book/start/notation.md").exists():
         symbols = next(iter(tomllib.loads((root / "book/symbols.toml").read_text(encoding="utf-8")).values()))
         out["book/start/notation.md"] = insert(root / "book/start/notation.md", "symbols", symbol_table(symbols))
@@ -183,11 +260,16 @@ def pages(root=ROOT):
     return out
 
 
-def insert(path, name, text):
-    """The file with `text` between its marks <!-- begin name --> and <!-- end name -->; unchanged if it has none."""
+def between(source, name, text):
+    """The source with `text` between its marks <!-- begin name --> and <!-- end name -->; unchanged if it has none."""
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    before, _, rest = source.partition(begin)
     return f"{before}{begin}\n{text}{end}{rest.partition(end)[2]}" if rest else before
+
+
+def insert(path, name, text):
+    """The file with `text` between its marks."""
+    return between(path.read_text(encoding="utf-8"), name, text)
 
 
 def chapter_list(chapters):
