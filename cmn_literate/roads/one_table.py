@@ -1,9 +1,9 @@
 # Tangled from book/roads/one_table.ipynb by tools/tangle.py; edit the notebook, not this file.
 """One table
 
-Five ways of learning the same network from the same rows answer the same question,
-`predict_proba`, and so they can be compared in one table: what each of them costs, and what the
-reader of its probabilities gets for it.
+Five methods, one of them with two likelihoods, learn from the same rows and answer the same
+question, `predict_proba`, and so they can be compared in one table of six rows: what each of them
+costs, and what the reader of its probabilities gets for it.
 """
 
 __all__ = ["training_log_likelihoods"]
