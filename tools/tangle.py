@@ -169,13 +169,14 @@ def module_file(module, root=ROOT):
 
 
 def headline(notebook):
-    """Title and claim of a chapter: its heading and the first paragraph below it."""
+    """Title and claim of a chapter: its heading, and the paragraph that says "The claim.", else the first one below it."""
     text = "\n\n".join(c.source for c in notebook.cells[:6] if c.cell_type == "markdown")
     title = re.search(r"^# +(.+)$", text, re.MULTILINE)
     if not title:
         raise TangleError("the chapter has no title ('# ...')")
     paragraphs = re.split(r"\n\s*\n", text[title.end():].strip())
-    claim = next((p for p in paragraphs if re.match(r"[\w*_>\"'`$(]", p)), "")
+    said = [p for p in paragraphs if re.match(r"[\w*_>\"'`$(]", p)]
+    claim = next((p for p in said if re.match(r"\W*(the |one )*claim\b", p, re.IGNORECASE)), (said or [""])[0])
     claim = re.sub(r"^> ?", "", claim, flags=re.MULTILINE)
     claim = re.sub(r"^\W*(the |one )*claim\b[.:*_ ]*", "", claim, flags=re.IGNORECASE)
     return tuple(" ".join(re.sub(r"\*\*|__|\{[a-z:]+\}", "", s).split()).replace('"""', "'''") for s in (title[1], claim))

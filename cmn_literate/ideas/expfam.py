@@ -22,7 +22,7 @@ def second_moment(mu, S):
     return S + mu[..., :, None] * mu[..., None, :]
 
 
-# book/ideas/expfam.ipynb, cell expfam-06
+# book/ideas/expfam.ipynb, cell expfam-07
 def pad(X):
     """Padded inputs [x; 1], the 1 last.  [eq-pad]
 
@@ -32,7 +32,7 @@ def pad(X):
     return np.concatenate([X, np.ones(X.shape[:-1] + (1,))], axis=-1)
 
 
-# book/ideas/expfam.ipynb, cell expfam-07
+# book/ideas/expfam.ipynb, cell expfam-08
 def padded_second_moment(mu, S):
     """E[x~ x~^T] of x ~ N(mu, S), x~ = [x; 1].  [eq-padded-moment]
 
@@ -43,7 +43,7 @@ def padded_second_moment(mu, S):
     return anp.concatenate([top, bottom[..., None, :]], axis=-2)
 
 
-# book/ideas/expfam.ipynb, cell expfam-15
+# book/ideas/expfam.ipynb, cell expfam-13
 def _trace(S):
     """Trace over the last two axes, in a form that autograd can differentiate."""
     return anp.sum(S * np.eye(S.shape[-1]), axis=(-2, -1))
@@ -59,7 +59,7 @@ def log_det(S):
     return anp.linalg.slogdet(S)[1]
 
 
-# book/ideas/expfam.ipynb, cell expfam-16
+# book/ideas/expfam.ipynb, cell expfam-14
 def gaussian_entropy(S):
     """Entropy of N(mu, S) in nats, for any mu.  [eq-gaussian-entropy]
 
@@ -69,7 +69,7 @@ def gaussian_entropy(S):
     return 0.5 * m * (1 + anp.log(2 * anp.pi)) + 0.5 * log_det(S)
 
 
-# book/ideas/expfam.ipynb, cell expfam-17
+# book/ideas/expfam.ipynb, cell expfam-15
 def gaussian_kl(mu, S, sigma):
     """KL[N(mu, S) || N(0, sigma^2 I)] in nats.  [eq-gaussian-kl]
 
@@ -80,7 +80,7 @@ def gaussian_kl(mu, S, sigma):
     return 0.5 * (spread / sigma ** 2 - m + m * anp.log(sigma ** 2) - log_det(S))
 
 
-# book/ideas/expfam.ipynb, cell expfam-21
+# book/ideas/expfam.ipynb, cell expfam-19
 def gamma_mean_log(a, b):
     """E[log tau], tau ~ Gamma(shape a, rate b).  [eq-gamma-mean-log]
 
@@ -89,7 +89,7 @@ def gamma_mean_log(a, b):
     return digamma(a) - anp.log(b)
 
 
-# book/ideas/expfam.ipynb, cell expfam-22
+# book/ideas/expfam.ipynb, cell expfam-21
 def gamma_kl(a, b, a0, b0):
     """KL[Gamma(a, b) || Gamma(a0, b0)] in nats.  [eq-gamma-kl]
 
@@ -99,7 +99,7 @@ def gamma_kl(a, b, a0, b0):
             + a0 * (anp.log(b) - anp.log(b0)) + a * (b0 - b) / b)
 
 
-# book/ideas/expfam.ipynb, cell expfam-30
+# book/ideas/expfam.ipynb, cell expfam-32
 def mng_kl(M, V, a, b, v0, a0, b0):
     """KL of each expert's matrix-normal-gamma from its prior, nats.  [eq-mng-kl]
 
@@ -112,7 +112,7 @@ def mng_kl(M, V, a, b, v0, a0, b0):
     return 0.5 * (rows + means) + anp.sum(gamma_kl(a[:, None], b, a0, b0), axis=-1)
 
 
-# book/ideas/expfam.ipynb, cell expfam-39
+# book/ideas/expfam.ipynb, cell expfam-36
 def _triangle_inverse(C):
     """C^-1 of lower triangular C (..., m, m).  [eq-triangle-inverse]"""
     m = C.shape[-1]

@@ -9,7 +9,7 @@ coin: a logistic regression.
 __all__ = ["stick_log_probs", "stick_counts", "stick_logits"]
 
 
-# book/ideas/stick_breaking.ipynb, cell stick_breaking-05
+# book/ideas/stick_breaking.ipynb, cell stick_breaking-08
 import autograd.numpy as anp
 
 from cmn_literate.checks import check_last_axis
@@ -32,7 +32,7 @@ def stick_log_probs(psi):
     return log_reach + anp.concatenate([log_stop, one], axis=-1)
 
 
-# book/ideas/stick_breaking.ipynb, cell stick_breaking-18
+# book/ideas/stick_breaking.ipynb, cell stick_breaking-17
 def stick_counts(weights):
     """Expected tosses b and excess of heads kappa of each coin.  [eq-stick-counts]
 
@@ -49,7 +49,7 @@ def stick_counts(weights):
     return b, weights[..., :-1] - b / 2
 
 
-# book/ideas/stick_breaking.ipynb, cell stick_breaking-23
+# book/ideas/stick_breaking.ipynb, cell stick_breaking-21
 def stick_logits(log_probs):
     """Logits of a distribution, inverse of stick_log_probs.  [eq-stick-inverse]
 
