@@ -1,9 +1,9 @@
 # Tangled from book/ideas/logistic.ipynb by tools/tangle.py; edit the notebook, not this file.
-"""Mean field, where quadrature knows the answer
+r"""Mean field, where quadrature knows the answer
 
-Mean-field coordinate ascent turns Bayesian logistic regression into a handful of weighted least-
-squares solves. On problems small enough for quadrature we can see exactly what that gains and what
-it loses.
+Five rows: at $t = -2, -1, 0, 1, 2$ the answers were no, no, yes, no, yes. Logistic regression says
+$P(\text\mid t) = \sigma(\beta_0 + \beta_1 t)$. Under a Gaussian prior, what do the five answers
+say about the two weights, and how sure may we be of the next answer?
 """
 
 __all__ = ["coefficients_from_sums", "coefficients_from_inverse", "regression_update",
@@ -33,8 +33,7 @@ def coefficients_from_sums(gram, linear, sigma):
     """q(beta_j) = N(mu_j, S_j) of each stick from its sums over rows.
     [eq-mr-beta, eq-mr-normaliser]
 
-    gram (J,D,D) = sum_n E[omega_nj] x~ x~^T,  linear (J,D) = sum_n kappa_nj x~
-    sigma > 0 prior standard deviation
+    gram (J,D,D) = sum_n E[omega_nj] x~ x~^T,  linear (J,D) = sum_n kappa_nj x~, sigma > 0
     -> mu (J,D), S (J,D,D): S_j^-1 = I/sigma^2 + gram_j, mu_j = S_j linear_j
        log_normaliser (J,), nats: the maximum over q(beta_j) of
        E[linear . beta - beta^T gram beta / 2] - KL[q || N(0, sigma^2 I)]
@@ -43,6 +42,7 @@ def coefficients_from_sums(gram, linear, sigma):
     return coefficients_from_inverse(S, log_det_P, linear, sigma)
 
 
+# book/ideas/logistic.ipynb, cell logistic-07
 def coefficients_from_inverse(S, log_det_P, linear, sigma):
     """coefficients_from_sums, if S_j and log |S_j^-1| (J,) are known already.
     [eq-mr-beta, eq-mr-normaliser]"""
@@ -50,7 +50,7 @@ def coefficients_from_inverse(S, log_det_P, linear, sigma):
     return mu, S, 0.5 * ((linear * mu).sum(-1) - log_det_P) - D * math.log(sigma)
 
 
-# book/ideas/logistic.ipynb, cell logistic-07
+# book/ideas/logistic.ipynb, cell logistic-08
 def regression_update(design, b, kappa, xi, sigma):
     """Optimal q(beta) given q(omega) = PG(b, xi).  [eq-mr-beta]
 
@@ -62,7 +62,7 @@ def regression_update(design, b, kappa, xi, sigma):
     return coefficients_from_sums(gram, kappa.T @ design, sigma)[:2]
 
 
-# book/ideas/logistic.ipynb, cell logistic-12
+# book/ideas/logistic.ipynb, cell logistic-13
 def regression_moments(design, mu, S):
     """E[psi] and E[psi^2] of psi_nj = beta_j . x~_n under q(beta).  [eq-mr-omega]
 
@@ -73,7 +73,7 @@ def regression_moments(design, mu, S):
     return design @ mu.T, anp.sum(anp.tensordot(design, B, axes=(1, 1)) * design[:, None, :], -1)
 
 
-# book/ideas/logistic.ipynb, cell logistic-15
+# book/ideas/logistic.ipynb, cell logistic-17
 def stick_log_bound(psi, psi2, xi, b, kappa):
     """E[ln p(y, omega | psi) - ln q(omega)] of a choice by sticks.  [eq-mr-bound]
 
@@ -84,7 +84,7 @@ def stick_log_bound(psi, psi2, xi, b, kappa):
     return anp.sum(kappa * psi - b * cost, -1)
 
 
-# book/ideas/logistic.ipynb, cell logistic-16
+# book/ideas/logistic.ipynb, cell logistic-18
 def regression_bound(design, b, kappa, mu, S, xi, sigma):
     """Complete ELBO of the regression, at most ln p(y | X).  [eq-mr-bound]
 
@@ -96,7 +96,7 @@ def regression_bound(design, b, kappa, mu, S, xi, sigma):
     return rows - anp.sum(gaussian_kl(mu, S, sigma))
 
 
-# book/ideas/logistic.ipynb, cell logistic-27
+# book/ideas/logistic.ipynb, cell logistic-24
 class MultinomialFit(NamedTuple):
     """q(beta) and q(omega) of a regression; J = L - 1 sticks, D = d + intercept.
 
@@ -115,17 +115,15 @@ class MultinomialFit(NamedTuple):
     intercept: bool
 
 
-# book/ideas/logistic.ipynb, cell logistic-28
+# book/ideas/logistic.ipynb, cell logistic-25
 def fit_multinomial(X, y, n_classes=None, prior_scale=5.0, intercept=True,
                     max_sweeps=2000, tol=1e-7):
     """Bayesian stick-breaking multinomial regression by coordinate ascent.
     [eq-mr-beta, eq-mr-omega, eq-mr-bound]
 
-    X (N,d) inputs; y (N,) classes 0..L-1
-    prior_scale > 0  standard deviation of every coefficient
-    tol >= 0         stop when a sweep gains at most this many nats per row
+    X (N,d) inputs; y (N,) classes 0..L-1; prior_scale > 0 deviation of every coefficient
+    tol >= 0: stop when a sweep gains at most this many nats per row
     -> MultinomialFit. For two classes psi is the log odds of class 0.
-    ValueError names the bad argument.
     """
     X = check_X(X)
     if n_classes is not None:
@@ -145,7 +143,7 @@ def fit_multinomial(X, y, n_classes=None, prior_scale=5.0, intercept=True,
                           bool(intercept))
 
 
-# book/ideas/logistic.ipynb, cell logistic-57
+# book/ideas/logistic.ipynb, cell logistic-42
 def _log_tail_trapezoid(m, v, digits):
     """ln E sigma(psi), m <= 0, moderate v: trapezoids in t = (psi - m)/sqrt(v).
     [eq-sn-pair, eq-sn-step]"""
@@ -174,7 +172,7 @@ def _log_tail_trapezoid(m, v, digits):
     return m + np.log(total)
 
 
-# book/ideas/logistic.ipynb, cell logistic-59
+# book/ideas/logistic.ipynb, cell logistic-43
 def _alternating_weights(n):
     """w_k with sum_{k<n} w_k a_k = sum_k (-1)^k a_k up to a factor 1 +- 1/T_n(3).
     [eq-sn-accelerate]"""
@@ -199,7 +197,7 @@ def _log_tail_series(m, v, digits):
     return lift - a**2 + np.log(total / 2)
 
 
-# book/ideas/logistic.ipynb, cell logistic-61
+# book/ideas/logistic.ipynb, cell logistic-44
 def _log_sigmoid_normal_both(m, v, digits):
     """ln E sigma(psi) and ln E sigma(-psi), psi ~ N(m, v).  [eq-sigmoid-normal]"""
     (m, v), digits = check_normal(m, v), check_digits(digits)
@@ -217,7 +215,7 @@ def _log_sigmoid_normal_both(m, v, digits):
     return np.where(m < 0, low, high), np.where(m < 0, high, low)
 
 
-# book/ideas/logistic.ipynb, cell logistic-62
+# book/ideas/logistic.ipynb, cell logistic-45
 def log_sigmoid_normal(m, v, digits=12):
     """ln E sigma(psi), psi ~ N(m, v).  [eq-sigmoid-normal]
 
@@ -237,7 +235,7 @@ def sigmoid_normal(m, v, digits=12):
     return np.exp(_log_sigmoid_normal_both(m, v, digits)[0])
 
 
-# book/ideas/logistic.ipynb, cell logistic-69
+# book/ideas/logistic.ipynb, cell logistic-49
 def stick_log_means(m, v, digits=12):
     """ln E pi_c of sticks with independent psi_l ~ N(m_l, v_l).  [eq-mr-predict]
 
@@ -249,7 +247,7 @@ def stick_log_means(m, v, digits=12):
     return log_reach + np.concatenate([log_stop, one], -1)
 
 
-# book/ideas/logistic.ipynb, cell logistic-70
+# book/ideas/logistic.ipynb, cell logistic-50
 def predict_multinomial(fit, X, digits=12):
     """Predictive class probabilities, weights integrated out.  [eq-mr-predict]
 

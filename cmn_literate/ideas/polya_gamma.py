@@ -1,15 +1,14 @@
 # Tangled from book/ideas/polya_gamma.ipynb by tools/tangle.py; edit the notebook, not this file.
-"""The Pólya-Gamma trick
+r"""The Pólya-Gamma trick
 
-The log-likelihood of a coin toss is not a parabola in its logit, but it becomes one as soon as one
-more random variable is added to the model. That variable is Pólya-Gamma distributed, and all that
-inference asks of it, its mean and its relative entropy, has a closed form.
+A coin shows heads with probability $\sigma(\psi) = 1/(1+e^{-\psi})$. All that we know about its
+logit $\psi$ is a Gaussian prior. We toss once and see heads. What do we know about $\psi$ now?
 """
 
 __all__ = ["pg_mean", "pg_var", "log_cosh_half", "pg_kl", "tilt_moments", "toss_moments"]
 
 
-# book/ideas/polya_gamma.ipynb, cell polya_gamma-14
+# book/ideas/polya_gamma.ipynb, cell polya_gamma-15
 import math
 
 import autograd.numpy as anp
@@ -37,7 +36,7 @@ def _even_series(coefficients, square):
     return total
 
 
-# book/ideas/polya_gamma.ipynb, cell polya_gamma-15
+# book/ideas/polya_gamma.ipynb, cell polya_gamma-16
 def pg_mean(b, c):
     """E[omega] for omega ~ PG(b, c).  [eq-pg-mean]
 
@@ -51,7 +50,7 @@ def pg_mean(b, c):
     return b * anp.where(near, series, (1 - e) / (2 * y * (1 + e)))
 
 
-# book/ideas/polya_gamma.ipynb, cell polya_gamma-16
+# book/ideas/polya_gamma.ipynb, cell polya_gamma-20
 def pg_var(b, c):
     """Var[omega] for omega ~ PG(b, c).  [eq-pg-var]
 
@@ -66,7 +65,7 @@ def pg_var(b, c):
     return b * anp.where(near, series, far)
 
 
-# book/ideas/polya_gamma.ipynb, cell polya_gamma-18
+# book/ideas/polya_gamma.ipynb, cell polya_gamma-22
 def log_cosh_half(c):
     """log cosh(c/2), no overflow, all digits near 0.  [eq-log-cosh, eq-pg-far]
 
@@ -77,7 +76,7 @@ def log_cosh_half(c):
     return anp.where(near, anp.log1p(2 * anp.sinh(x / 4) ** 2), far)
 
 
-# book/ideas/polya_gamma.ipynb, cell polya_gamma-20
+# book/ideas/polya_gamma.ipynb, cell polya_gamma-23
 def pg_kl(b, c):
     """KL[PG(b, c) || PG(b, 0)] in nats.  [eq-pg-kl]
 
@@ -91,7 +90,7 @@ def pg_kl(b, c):
     return b * anp.where(near, t2**2 * _even_series(_KL, t2), far)
 
 
-# book/ideas/polya_gamma.ipynb, cell polya_gamma-31
+# book/ideas/polya_gamma.ipynb, cell polya_gamma-43
 def _root_and_tanh(square, least):
     """h and tanh(h), h^2 = max(square, least); h in the memory of square."""
     h = np.maximum(square, least, out=square)
@@ -119,7 +118,7 @@ def tilt_moments(square):
     return _theta_in_place(tanh, h), log_cosh
 
 
-# book/ideas/polya_gamma.ipynb, cell polya_gamma-34
+# book/ideas/polya_gamma.ipynb, cell polya_gamma-45
 def toss_moments(square, b):
     """E[omega] of PG(b, xi), and sum over coins of b log(2 cosh(xi/2)).
     [eq-toss-moments, eq-tilt-moments]
