@@ -12,7 +12,6 @@ import json
 import os
 import re
 import subprocess
-import tomllib
 from base64 import b64decode
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import nbformat
 from docutils import nodes
 from docutils.nodes import make_id
 from PIL import Image
-from tangle import DEFINITIONS, ROOT, folded, header, marker, option, read_chapters
+from tangle import DEFINITIONS, ROOT, folded, header, marker, read_chapters
 
 HOSTS = ("github.com", "gitlab.com", "codeberg.org")
 
@@ -169,7 +168,7 @@ def strip_header(source_node, cell):
 def fit_pictures(node, cell):
     """Half as wide as they are stored: figures are drawn at twice the resolution of a page."""
     sizes = [Image.open(io.BytesIO(b64decode(o.data["image/png"]))).size for o in cell.outputs if "image/png" in o.get("data", {})]
-    for image, (width, height) in zip(node.findall(nodes.image), sizes):
+    for image, (width, _) in zip(node.findall(nodes.image), sizes):
         image["width"] = f"{width // 2}px"
 
 

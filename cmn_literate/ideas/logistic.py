@@ -1,9 +1,9 @@
 # Tangled from book/ideas/logistic.ipynb by tools/tangle.py; edit the notebook, not this file.
-r"""Mean field, where quadrature knows the answer
+"""Mean field, where quadrature knows the answer
 
-Five rows: at $t = -2, -1, 0, 1, 2$ the answers were no, no, yes, no, yes. Logistic regression says
-$P(\text\mid t) = \sigma(\beta_0 + \beta_1 t)$. Under a Gaussian prior, what do the five answers
-say about the two weights, and how sure may we be of the next answer?
+Mean-field coordinate ascent turns Bayesian logistic regression into weighted least squares, solved
+again and again, without a gradient and without a step size. On problems small enough for
+quadrature we can see exactly what that gains and what it loses.
 """
 
 __all__ = ["coefficients_from_sums", "coefficients_from_inverse", "regression_update",

@@ -1,8 +1,9 @@
 # Tangled from book/ideas/polya_gamma.ipynb by tools/tangle.py; edit the notebook, not this file.
-r"""The Pólya-Gamma trick
+"""The Pólya-Gamma trick
 
-A coin shows heads with probability $\sigma(\psi) = 1/(1+e^{-\psi})$. All that we know about its
-logit $\psi$ is a Gaussian prior. We toss once and see heads. What do we know about $\psi$ now?
+The log likelihood of a coin toss is not a parabola in its logit, but it becomes one as soon as one
+more random variable joins the model. That variable is Pólya-Gamma distributed, and all that
+inference asks of it, its mean and a divergence, has a closed form.
 """
 
 __all__ = ["pg_mean", "pg_var", "log_cosh_half", "pg_kl", "tilt_moments", "toss_moments"]

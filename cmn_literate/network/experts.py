@@ -1,9 +1,8 @@
 # Tangled from book/network/experts.ipynb by tools/tangle.py; edit the notebook, not this file.
 """The experts: linear regression with unknown noise
 
-An expert is a linear map with noise. It is fitted to rows that belong to it only in part, and how
-noisy it is nobody says. What does it know about its line and about its noise after it has seen
-such rows?
+Bayesian linear regression with unknown noise has a posterior and an evidence in closed form;
+replace each count by a soft count, and you hold the update of the experts.
 """
 
 __all__ = ["experts_from_sums", "experts_from_inverse", "two_pass_update",

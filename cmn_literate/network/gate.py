@@ -1,9 +1,9 @@
 # Tangled from book/network/gate.ipynb by tools/tangle.py; edit the notebook, not this file.
 """The gate: which expert speaks
 
-A network with several experts needs a rule that says, for each input, which of them speaks.
-Nothing in the data names the right expert of a row. How do you fit a classifier whose labels
-nobody has ever seen?
+The gate is a stick-breaking logistic regression with soft labels, and its update is one weighted
+linear regression per coin. In the paper's augmentation, its Pólya-Gamma variables must know which
+expert was chosen.
 """
 
 __all__ = ["gate_logits", "gate_tilt", "gate_log_bound", "gate_update"]
