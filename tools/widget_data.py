@@ -17,8 +17,7 @@ import numpy as np
 from tangle import ROOT, write_atomically
 
 from cmn_literate.engineering.quadrature import predict_proba
-from cmn_literate.engineering.starts import complete_start
-from cmn_literate.network.cavi import sweep
+from cmn_literate.network.cavi import init_state, sweep
 from cmn_literate.network.elbo import elbo_terms
 from cmn_literate.network.predict import gate_log_probs
 from cmn_literate.network.simulate import Priors
@@ -62,9 +61,9 @@ def unpacked(text):
 
 
 def climb(maps=SWEEPS):
-    """One fit, sweep by sweep: who wins where (only after the sweeps `maps`, they are dear), and the terms of the bound."""
+    """One fit from a random start, sweep by sweep: who wins where (only after the sweeps `maps`, they are dear), and the terms of the bound."""
     (X, y), priors, grid, frames = pinwheel(), Priors(), cells_of_map(), []
-    state = complete_start(X, y, EXPERTS, CLASSES - 1, CLASSES, priors, 0)
+    state = init_state(X, y, EXPERTS, CLASSES - 1, CLASSES, priors, 1)
     for n in range(SWEEPS[-1] + 1):
         if n in SWEEPS:
             terms = elbo_terms(state, X, y, priors)
@@ -122,7 +121,7 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>{name}</title><link rel="s
 COMPOSE = """() => {
   const box = document.querySelector('.widget'), origin = box.getBoundingClientRect(), say = (v) => Math.round(v * 100) / 100;
   const KEEP = {fill: 'rgb(0, 0, 0)', stroke: 'none', 'stroke-width': '1px', 'stroke-dasharray': 'none', 'fill-opacity': '1', 'stroke-opacity': '1',
-    opacity: '1', 'font-size': '16px', 'font-weight': '400', 'stroke-linejoin': 'miter'};
+    opacity: '1', 'font-size': '16px', 'font-weight': '400', 'stroke-linejoin': 'miter', 'paint-order': 'normal', 'shape-rendering': 'auto'};
   let out = '', bottom = 0;
   for (const s of box.querySelectorAll('.widget-slider')) {
     const spans = s.firstChild.textContent + ' = ' + s.querySelector('output').textContent, at = s.getBoundingClientRect();

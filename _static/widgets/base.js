@@ -16,22 +16,20 @@
   const show = (value, digits = 2) => minus(value.toFixed(digits).replace(/^-(?=[0.]*$)/, ""));
   const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 
-  /* label, native range and output */
   const slider = (parent, label, min, max, step, value, text, change) => {
     const row = node(parent, "label", {class: "widget-slider"});
     node(row, "span", {}, label);
-    const input = node(row, "input", {type: "range", min, max, step, value}), output = node(row, "output");
+    const input = node(row, "input", {type: "range", min, max, step, value, "aria-label": label}), output = node(row, "output");
     const say = () => set(input, {"aria-valuetext": output.textContent = text(+input.value)});
     input.oninput = () => { say(); change(+input.value); };
     say();
     return {set value(v) { input.value = v; say(); }};
   };
 
-  /* a native select of [value, text] pairs */
   const choice = (parent, label, options, value, change) => {
     const row = node(parent, "label", {class: "widget-choice"});
     node(row, "span", {}, label);
-    const select = node(row, "select");
+    const select = node(row, "select", {"aria-label": label});
     for (const [v, text] of options) node(select, "option", {value: v}, text);
     select.value = value;
     select.onchange = () => change(select.value);
@@ -62,7 +60,7 @@
       d: (points) => "M" + points.map(([x, y]) => `${X(x).toFixed(1)} ${clamp(Y(y), -999, 999).toFixed(1)}`).join("L")};
   };
 
-  /* a point that is dragged or moved by arrow keys; o: label name at() text() move(x, y) step */
+  /* a point that is dragged, or moved by arrow keys; o: label name at() text() move(x, y) step */
   const handle = ({svg, X, Y, o: {x: xs, y: ys}}, o) => {
     const g = node(svg, "g", {class: "handle", tabindex: 0, role: "slider", "aria-label": o.label, "aria-valuemin": xs[0], "aria-valuemax": xs[1]});
     for (const [r, name] of [[17, "reach"], [7.5, "grip"]]) node(g, "circle", {r, class: name});

@@ -11,17 +11,16 @@ cmnWidgets.define("climb", (box) => {
   const total = (f) => f.terms.reduce((sum, v) => sum + v, 0);
   const controls = node(box, "div", {class: "widget-controls"});
   slider(controls, "sweep", 0, frames.length - 1, 1, frame, (v) => String(frames[v].sweep), (v) => { frame = v; draw(); });
-  choice(controls, "regions", [["classes", "classes: the bet of the network"], ["experts", "experts: the choice of the gate"]], part,
-    (v) => { part = v; draw(); });
+  choice(controls, "regions of the", [["classes", "likeliest class"], ["experts", "likeliest expert"]], part, (v) => { part = v; draw(); });
   const panels = node(box, "div", {class: "widget-panels"}), range = [-reach, reach];
   const map = plot(panels, {label: "Map of the inputs", role: "img", x: range, y: range, xt: [-2, 0, 2], yt: [-2, 0, 2], h: 335, m: [22, 6, 36, 28],
     xl: "first input", yl: "second input"});
   const regions = node(map.inside, "g");
-  MARKS.forEach((mark, c) => node(map.inside, "path", {class: `class${c} row`,
+  MARKS.forEach((mark, c) => node(map.inside, "path", {class: `class${c} datum`,
     d: data.rows.filter((r) => r[2] === c).map(([x, y]) => `M${map.X(x).toFixed(1)} ${map.Y(y).toFixed(1)}${mark}`).join("")}));
   const words = node(map.inside, "g");
   const right = node(panels, "div", {class: "widget-stack"});
-  const totals = frames.map(total), low = Math.floor(Math.min(...totals) / 500) * 500;
+  const totals = frames.map(total), low = Math.floor(Math.min(...totals.slice(1)) / 500) * 500;
   const climb = plot(right, {label: "The bound against sweeps", role: "img", x: [1, 101], y: [low, 0], log: true, h: 150, m: [22, 10, 34, 48],
     xt: [1, 2, 4, 11, 31, 101], xf: (v) => v - 1, yt: [low, low / 2, 0], xl: "sweep", yl: "the bound, nats"});
   set(climb.curve("a"), {d: climb.d(frames.map((f, i) => [f.sweep + 1, totals[i]]))});
@@ -59,7 +58,7 @@ cmnWidgets.define("climb", (box) => {
       node(regions, "path", {d: d.join(""), class: `region ${part === "classes" ? "class" : "expert"}${n % 8}`});
       if (depth > 1) node(words, "text", {x: X(spot[1] + 0.5), y: Y(spot[0] + 0.5) + 6, class: "halo"}, n);
     }
-    set(here, {cx: climb.X(f.sweep + 1), cy: climb.Y(totals[frame])});
+    set(here, {cx: climb.X(f.sweep + 1), cy: climb.Y(Math.max(low, totals[frame]))});
     bars.inside.textContent = bars.axes.textContent = "";
     data.terms.forEach((name, i) => {
       const v = f.terms[i], y = bars.Y(i) + 4, zero = bars.X(0), end = bars.X(v);
@@ -68,7 +67,7 @@ cmnWidgets.define("climb", (box) => {
       node(bars.axes, "text", {x: 338, y: y + 11, "text-anchor": "end"}, show(v, 0));
     });
     node(bars.axes, "path", {d: `M${bars.X(0)} 4V176`});
-    said.textContent = `After ${f.sweep} sweeps the bound is ${show(total(f), 1)} nats.`;
+    said.textContent = `Sweeps done: ${f.sweep}. The bound: ${show(total(f), 1)} nats${totals[frame] < low ? ", below the picture" : ""}.`;
   }
   const said = node(box, "p", {class: "widget-said"});
   draw();

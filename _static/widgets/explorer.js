@@ -17,11 +17,11 @@ cmnWidgets.define("explorer", (box) => {
     const label = node(set1, "label"), input = node(label, "input", {type: "checkbox", checked: ""});
     const key = node(label, "svg", {viewBox: "0 0 34 14", "aria-hidden": true, class: "key"});
     node(key, "path", {d: "M0 7h34", class: `curve m-${method}`});
-    node(key, "path", {d: MARKS[method], class: `mark m-${method}`, transform: "translate(17 7)"});
+    node(key, "path", {d: MARKS[method], class: `sign m-${method}`, transform: "translate(17 7)"});
     node(label, "span", {}, NAMES[method] || method);
     input.addEventListener("change", () => { on[input.checked ? "add" : "delete"](method); draw(); });
   }
-  const panels = node(box, "div", {class: "widget-panels"}), more = node(box, "details"), table = node(node(more, "summary", {}, "the same numbers as a table").parentNode, "div");
+  const panels = node(box, "div", {class: "widget-panels"}), more = node(box, "details"), table = node(node(more, "summary", {}, "the same numbers as a table").parentNode, "div", {tabindex: 0});
 
   /* {method: [[rows, mean, sd, seeds], ...]} of what is on */
   const shown = () => Object.fromEntries(Object.entries(data.sets[name][score] || {}).filter(([m]) => on.has(m)));
@@ -45,7 +45,7 @@ cmnWidgets.define("explorer", (box) => {
       set(p.curve(`m-${method}`), {d: p.d(points.map(([r, m]) => [x(r), turn(m)]))});
       for (const [r, m, sd] of points) {
         if (sd) set(p.curve(`m-${method} bar`), {d: p.d([[x(r), turn(m - sd)], [x(r), turn(m + sd)]])});
-        node(p.inside, "path", {d: m < floor ? "M0 0v-10M0 0l-4-5M0 0l4-5" : MARKS[method], class: `mark m-${method}`, transform: `translate(${p.X(x(r))} ${p.Y(held(m))})`});
+        node(p.inside, "path", {d: m < floor ? "M0 0v-10M0 0l-4-5M0 0l4-5" : MARKS[method], class: `sign m-${method}`, transform: `translate(${p.X(x(r))} ${p.Y(held(m))})`});
       }
     });
     const t = node(table, "table"), head = node(node(t, "thead"), "tr"), body = node(t, "tbody");

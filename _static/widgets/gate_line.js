@@ -55,7 +55,7 @@ cmnWidgets.define("gate_line", (box) => {
     const [u, v, w] = times(S, linear), norm = u * u + v * v;
     steep = Math.sqrt(norm);
     const cx = -u * w / norm, cy = -v * w / norm, far = clamp(1.9 * steep / Math.max(Math.abs(u), Math.abs(v)), 1, 2.2);
-    ends = [far, -far].map((d) => [cx - d * v / steep, cy + d * u / steep]);
+    ends = [far, -far].map((d) => [cx + d * v / steep, cy - d * u / steep]);
     draw();
   }
   function draw() {

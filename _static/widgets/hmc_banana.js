@@ -41,7 +41,7 @@ cmnWidgets.define("hmc_banana", (box) => {
   const grips = [handle(left, {label: "start", name: "start", at: () => q, text: () => text(q), move: (x, y) => { q = [x, y]; draw(); }}),
     handle(left, {label: "tip of the momentum, half its length", name: "momentum", at: tip, text: () => `momentum ${text(p)}`,
       move: (x, y) => { p = [2 * (x - q[0]), 2 * (y - q[1])]; draw(); }})];
-  const said = node(box, "p", {class: "widget-said"});
+  const said = node(box, "p", {class: "widget-said two"});
 
   function draw() {
     const path = roll(), end = path[count], errors = path.map((s) => s.energy - path[0].energy), rise = errors[count];

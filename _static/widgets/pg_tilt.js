@@ -33,7 +33,7 @@ cmnWidgets.define("pg_tilt", (box) => {
   const gap = right.curve("gap");
   const at = handle(right, {label: "logit psi at which the gap is read", name: "\u03c8", at: () => [psi, coin(psi)],
     text: () => `psi ${show(psi, 1)}, gap ${show(coin(psi) - bound(psi, xi), 3)} nats`, move: (x) => { psi = Math.round(x * 10) / 10; draw(); }});
-  const said = node(box, "p", {class: "widget-said"});
+  const said = node(box, "p", {class: "widget-said two"});
 
   function draw() {
     set(tilted, {d: left.d(omegas.map((w) => [w, density(w, xi)]))});
