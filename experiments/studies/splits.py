@@ -45,12 +45,14 @@ def sizes_of(dataset):
 
 
 def plan():
-    """Every split before the next seed, the cheap cells first; maximum likelihood has a second seed at the two smaller sizes alone."""
+    """Every split before the next seed, the middle sizes and the cheap sets first; maximum likelihood has a second seed at the two smaller sizes alone."""
     def cells(method, seed, at, sets=DATASETS):
         return [Cell(d, sizes_of(d)[at], method, s, seed) for d in sets for s in range(SPLITS)]
 
-    found = [cell for method in ("ridge", "cavi") for at in range(3) for cell in cells(method, 0, at)]
-    found += [cell for at in range(3) for cell in cells("mle-network", 0, at, sorted(DATASETS, key=lambda d: sizes_of(d)[2]))]
+    cheap, found = sorted(DATASETS, key=lambda d: sizes_of(d)[2]), []
+    for method, at in (("ridge", 0), ("ridge", 1), ("ridge", 2), ("cavi", 1), ("mle-network", 1), ("cavi", 0), ("mle-network", 0), ("cavi", 2),
+                       ("mle-network", 2)):
+        found += cells(method, 0, at, cheap)
     found += [cell for at in range(3) for cell in cells("cavi", 1, at)]
     found += [Cell(d, n, method, s, 0) for d, n in sorted(DEAR) for method in ("ridge", "cavi") for s in range(SPLITS)]
     found += [cell for method, seed in (("cavi", 2), ("mle-network", 1)) for at in range(3 if seed == 2 else 2) for cell in cells(method, seed, at)]

@@ -17,6 +17,7 @@ from experiments import grid
 from experiments.grid import waic_size
 from experiments.report import PAPER_WAIC
 from experiments.run import fit, plain, split
+from experiments.tables import Table
 
 TOLERANCE = 1e-3
 BATCHES, EACH = 8, 100                                   # CAVI's draws; a sampler's chains are its batches, of EACH_CHAIN
@@ -156,3 +157,47 @@ def run(cell, records=None, data_home=None, models=None):
         metrics |= scores_of(result, model.inputs(data.X[train]), codes, np.random.default_rng([7, cell.seed]))
     return {"setting": {"method": model.method, **(model.method_options or {})}, "metrics": {k: plain(v) for k, v in metrics.items()},
             "provenance": {"sha256": data.sha256}}
+
+
+SCORES = ("marginal", "conditional", "conditional_q", "train_lpd", "train_lpd_twice", "lpd")
+TITLES = {"marginal": "marginal WAIC", "conditional": "conditional WAIC", "conditional_q": "conditional, x_1 from q", "train_lpd": "training log score",
+          "train_lpd_twice": "normalised twice", "lpd": "test log score"}
+
+
+def means(records):
+    """{(dataset, method): {score: (mean over seeds, error, seeds)}}
+
+    The error of a WAIC is its Monte Carlo error: over seeds where there are two or more, start and draws together, else the jackknife's.
+    """
+    groups, out = {}, {}
+    for cell, record in records.items():
+        groups.setdefault((cell.dataset, cell.method), []).append(record["metrics"])
+    for key, found in groups.items():
+        out[key] = {}
+        for name in SCORES:
+            values = [m[name] for m in found if m.get(name) is not None]
+            if values:
+                several = len(values) > 1
+                error = np.std(values, ddof=1) / np.sqrt(len(values)) if several else found[0].get(f"{name}_mc", np.nan)
+                out[key][name] = float(np.mean(values)), float(error), len(values)
+    return out
+
+
+def table(records, datasets=None, digits=3):
+    """A Table: what the paper prints for a set and a method, and every score that it may be, ± Monte Carlo error."""
+    found, rows = means(records), []
+    for dataset in PAPER_WAIC if datasets is None else datasets:
+        for method, printed in (("cavi", "cavi"), ("mle-network", "mle"), ("gibbs", None), ("nuts", "nuts")):
+            if scores := found.get((dataset, method)):
+                row = [dataset, method, f"{PAPER_WAIC[dataset][printed]:.4f}" if printed else None]
+                for name in SCORES:
+                    mean, error, _ = scores.get(name, (np.nan, np.nan, 0))
+                    row.append(None if np.isnan(mean) else f"{mean:.{digits}f}" + ("" if np.isnan(error) else f" ± {error:.{digits}f}"))
+                rows.append(row)
+    return Table(["data", "method", "the paper", *(TITLES[name] for name in SCORES)], rows, "ll" + "r" * (1 + len(SCORES)),
+                 "Four scores that are called WAIC, nats per row, of the same fits")
+
+
+def report(records):
+    """Lines of the table."""
+    return repr(table(records)).splitlines()
