@@ -86,21 +86,38 @@ def run(cell, records=None, data_home=None, models=None):
 
 
 class Spread(NamedTuple):
-    """One number of a method at a size.  mean: of the splits' means over seeds; over_splits: their standard deviation;
-    over_seeds: within a split, pooled over those with two seeds or more, else that of the grid's seeds on its one split (NaN: neither);
-    splits, seeds: how many splits, and the most seeds that a split has (0: the grid's)
+    """One number of a method at a size.
+
+    mean           of the splits' means over seeds
+    over_splits    standard deviation of these means over splits; what seeds do is in it, the more the fewer a split has
+    over_seeds     standard deviation within a split, pooled over those with two seeds or more, else that of the grid's seeds on its one
+                   split (NaN: neither)
+    grid_error     standard error over the seeds of the grid, the band of a study that has one split (NaN: not there)
+    splits, seeds  how many splits, and the fewest seeds that a split has
     """
     mean: float
     over_splits: float
     over_seeds: float
+    grid_error: float
     splits: int
     seeds: int
+
+    @property
+    def between(self):
+        """Standard deviation over splits without what the seeds of a split do; 0 where these alone explain it."""
+        return float(np.sqrt(max(0.0, self.over_splits**2 - np.nan_to_num(self.over_seeds) ** 2 / self.seeds)))
 
     @property
     def ratio(self):
         """How many times larger the deviation over splits is than that over seeds; infinite where seeds make no difference."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.divide(self.over_splits, self.over_seeds))
+
+    @property
+    def too_small(self):
+        """How many times larger it is than the band over the grid's seeds, which stands for it where there is one split."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.divide(self.over_splits, self.grid_error))
 
 
 class Gap(NamedTuple):
@@ -132,16 +149,15 @@ def spreads(records, name, cells=None):
     for key, groups in by_split(records, name).items():
         if len(groups) < 2:
             continue
-        means = np.array([np.mean(v) for v in groups.values()])
+        means, mine = np.array([np.mean(v) for v in groups.values()]), theirs.get(key, ())
         within = [np.var(v, ddof=1) for v in groups.values() if len(v) > 1]
         weights = [len(v) - 1 for v in groups.values() if len(v) > 1]
-        if within:
-            seeds, inner = max(map(len, groups.values())), float(np.sqrt(np.average(within, weights=weights)))
-        else:
-            seeds, inner = 0, float(np.std(theirs[key], ddof=1)) if len(theirs.get(key, ())) > 1 else np.nan
+        of_grid = float(np.std(mine, ddof=1)) if len(mine) > 1 else np.nan
+        inner = float(np.sqrt(np.average(within, weights=weights))) if within else of_grid
         if key[2] == "ridge":
-            seeds, inner = 1, 0.0                        # the same fit from every seed
-        out[key] = Spread(float(means.mean()), float(means.std(ddof=1)), inner, len(means), seeds)
+            inner = of_grid = 0.0                        # the same fit from every seed
+        out[key] = Spread(float(means.mean()), float(means.std(ddof=1)), inner, of_grid / max(len(mine), 1) ** 0.5, len(means),
+                          min(map(len, groups.values())))
     return out
 
 
@@ -160,12 +176,14 @@ def paired(records, name, a="cavi", b="mle-network"):
 
 def spread_table(records, name="lpd", cells=None, digits=3):
     """A Table: per data set, size and method the mean, the deviations over splits and over seeds, and their ratio."""
-    number, rows = lambda v: None if np.isnan(v) else f"{v:.{digits}f}", []
+    number, times = lambda v: None if np.isnan(v) else f"{v:.{digits}f}", lambda v: f"{v:.1f}" if np.isfinite(v) else None
+    rows = []
     for (d, n, method), s in sorted(spreads(records, name, cells).items(), key=lambda item: (DATASETS.index(item[0][0]), item[0][1:])):
-        ratio = f"{s.ratio:.1f}" if np.isfinite(s.ratio) else None
-        rows.append([d, n, method, number(s.mean), number(s.over_splits), None if method == "ridge" else number(s.over_seeds), ratio, s.splits])
-    return Table(["data", "rows", "method", NAMES[name], "sd over splits", "sd over seeds", "ratio", "splits"], rows,
-                 caption=f"What a split and what a start do to the {NAMES[name]}")
+        seedless = method == "ridge"
+        rows.append([d, n, method, number(s.mean), number(s.over_splits), None if seedless else number(s.over_seeds), times(s.ratio),
+                     None if seedless else number(s.grid_error), times(s.too_small), s.splits])
+    return Table(["data", "rows", "method", NAMES[name], "sd over splits", "sd over seeds", "ratio", "s.e. over the grid's seeds", "ratio to it",
+                  "splits"], rows, "lll" + 7 * "r", f"What a split and what a start do to the {NAMES[name]}")
 
 
 def gap_table(records, name="lpd", others=("mle-network", "ridge"), digits=3):

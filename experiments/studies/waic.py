@@ -22,7 +22,7 @@ from experiments.tables import Table
 TOLERANCE = 1e-3
 BATCHES, EACH = 8, 100                                   # CAVI's draws; a sampler's chains are its batches, of EACH_CHAIN
 EACH_CHAIN = 200
-CHUNK, CHUNKS = 64, 100                                  # proposals a row at a time, and how often
+CHUNK, CHUNKS, EVERY = 64, 100, 2000                     # proposals a row at a time, and how often; of every expert for a row that kept none
 
 
 class Cell(NamedTuple):
@@ -51,29 +51,30 @@ def seen_log_probs(theta, x1, y):
 def draw_latents(theta, X, y, rng):
     """x_1n given y_n and Theta, by rejection: a draw of (z_n, x_1n) given x_n is kept with probability p(y_n | x_1n).
 
-    theta of one draw, X (N,d), y (N,) -> (N,h), number of rows that kept nothing in CHUNK * CHUNKS proposals, which take one of their last
-    ones in proportion to its p(y_n | x_1n)
+    theta of one draw, X (N,d), y (N,) -> (N,h), number of rows that kept nothing in CHUNK * CHUNKS proposals.  These choose one of EVERY
+    proposals from each expert, however rare, in proportion to the expert's probability times p(y_n | x_1n).
     """
     from cmn_literate.ideas.expfam import pad
     from cmn_literate.ideas.stick_breaking import stick_log_probs
 
-    cuts = np.cumsum(np.exp(stick_log_probs(pad(X) @ theta.beta0.T)), axis=1)[:, :-1]
+    log_gate = stick_log_probs(pad(X) @ theta.beta0.T)
+    cuts = np.cumsum(np.exp(log_gate), axis=1)[:, :-1]
     mean, spread = np.einsum("kid,nd->nki", theta.A, pad(X)), 1 / np.sqrt(theta.tau)
     found, left = np.empty((len(X), theta.A.shape[1])), np.arange(len(X))
-    for turn in range(CHUNKS):
+    for _ in range(CHUNKS):
         z = (rng.random((CHUNK, len(left), 1)) >= cuts[left]).sum(-1)
         x1 = mean[left, z] + spread[z] * rng.normal(size=(CHUNK, len(left), found.shape[1]))
-        log_p = seen_log_probs(theta, x1, y[left])
-        kept = np.log(rng.random(log_p.shape)) < log_p
-        if turn == CHUNKS - 1:
-            at = np.where(kept.any(0), kept.argmax(0), (log_p + rng.gumbel(size=log_p.shape)).argmax(0))
-        else:
-            at = kept.argmax(0)
-        done = kept.any(0) | (turn == CHUNKS - 1)
-        found[left[done]] = x1[at[done], np.flatnonzero(done)]
-        if done.all():
-            return found, int((~kept.any(0)).sum())
+        kept = np.log(rng.random(z.shape)) < seen_log_probs(theta, x1, y[left])
+        done = kept.any(0)
+        found[left[done]] = x1[kept.argmax(0)[done], np.flatnonzero(done)]
         left = left[~done]
+        if not len(left):
+            break
+    for n in left:
+        x1 = mean[n] + spread * rng.normal(size=(EVERY, *spread.shape))                             # (EVERY, K, h)
+        weight = log_gate[n] + seen_log_probs(theta, x1[:, :, None], y[[n]])[..., 0]
+        found[n] = x1.reshape(-1, x1.shape[-1])[np.argmax(weight + rng.gumbel(size=weight.shape))]
+    return found, len(left)
 
 
 def draw_q_latents(local, rng):
