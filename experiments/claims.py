@@ -369,14 +369,14 @@ def evaluate(evidence=None, claims=PAPER, margins=None):
 
 
 def letter(claim, reading):
-    """The number of a claim with a letter for its reading: 5a."""
-    return f"{claim.number}{chr(ord('a') + claim.readings.index(reading))}"
+    """The number of a claim with a letter for its reading: 5a, and of a question of the book's own Q2b."""
+    return f"{'' if claim.quotes else 'Q'}{claim.number}{chr(ord('a') + claim.readings.index(reading))}"
 
 
 
-def table(found, caption="The paper's sentences, counted"):
+def table(found, caption=None):
     """A Table of what `evaluate` returns."""
-    rows = []
+    rows, caption = [], caption or ("The paper's sentences, counted" if found[0][0].quotes else "Our own questions, counted")
     for claim, reading, count in found:
         rows.append([letter(claim, reading), f"{claim.name}: {reading.words}", len(count.pro), len(count.con), len(count.near), len(count.left),
                      f"{count.share:.0%}" if count.share == count.share else None, count.unit, count.verdict])
