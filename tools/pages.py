@@ -286,7 +286,7 @@ def chapter_cards(chapters, root):
         lines += [f":::{{grid-item-card}} {number} · {title}", f":link: {os.path.relpath(path, 'book').removesuffix('.ipynb')}", ":link-type: doc"]
         if picture(notebook):
             lines += [f":img-bottom: ../_static/thumbs/{Path(path).stem}.png", f":img-alt: {picture_alt(notebook, title)}"]
-        lines += ["", first_sentence(claim), "", "+++", f"{minutes(notebook)} minutes", ":::", ""]
+        lines += ["", first_sentence(claim), "", f"*{minutes(notebook)} minutes*", ":::", ""]
     return "\n".join([*lines, *["::::"] * (part is not None)]).strip() + "\n"
 
 
