@@ -1,9 +1,9 @@
 # Tangled from book/network/latents.ipynb by tools/tangle.py; edit the notebook, not this file.
 """The E-step: every row is an island
 
-For a row of data we see an input and a class. Which expert made it, and which latent vector did
-that expert draw? Suppose that we know the experts, the gate and the output, up to some
-uncertainty. What is the best answer that the approximation can give?
+Given the factors that all rows share, every row is an island: a Gaussian for its latent vector
+under each expert, a tilt for each coin, and a weight for each expert, each the exact maximiser of
+the bound, and none depends on another row.
 """
 
 __all__ = ["Parameters", "Local", "State", "output_logits", "per_component", "output_log_bound",

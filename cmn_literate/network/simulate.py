@@ -1,8 +1,9 @@
 # Tangled from book/network/simulate.ipynb by tools/tangle.py; edit the notebook, not this file.
 """A network you can sample
 
-What does this network say that data are? A model that can be run forwards answers by making some.
-Which numbers does it draw, in which order, and what does each of them do?
+A conditional mixture network is a piecewise linear function with noise, and a row of sticks that
+reads a class off its value. Three draws for each row say everything: which expert, which latent
+vector, which class.
 """
 
 __all__ = ["Theta", "sample_sticks", "Sample", "sample_data", "Priors", "sample_theta",
