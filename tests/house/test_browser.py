@@ -244,11 +244,12 @@ def test_page_is_accessible(page, site, path):
     page.goto(f"{site}/{path}")
     page.evaluate(axe)
     page.evaluate("document.querySelectorAll('pre span').forEach(e => e.replaceWith(e.textContent))")
+    page.evaluate("document.querySelectorAll('div.math').forEach(e => { e.textContent = 'formula'; })")
     found = []
     for theme, rules in (("light", "{resultTypes: ['violations']}"), ("dark", "{resultTypes: ['violations'], runOnly: ['color-contrast']}")):
         page.evaluate("theme => Object.assign(document.documentElement.dataset, {theme, mode: theme})", theme)
         for v in page.evaluate(f"axe.run(document, {rules})")["violations"]:
-            if v["impact"] in ("serious", "critical"):
+            if v["impact"] in ("serious", "critical") or v["id"] == "empty-table-header":
                 found += [f"{theme}, {v['id']}: {n['html'][:160]}" for n in v["nodes"]]
     assert not found, "\n".join(found)
 
