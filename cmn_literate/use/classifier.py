@@ -8,7 +8,7 @@ names the labels, starts the ascent and averages.
 __all__ = ["column_scale", "fit_starts", "CMNClassifier"]
 
 
-# book/use/classifier.ipynb, cell classifier-29
+# book/use/classifier.ipynb, cell classifier-04
 import warnings
 from copy import copy
 from dataclasses import asdict, replace
