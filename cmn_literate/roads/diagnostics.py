@@ -82,7 +82,7 @@ def effective_size(chains):
     return np.where(np.isfinite(chains).all((0, 1)), size, np.nan)[()]
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-18
+# book/roads/diagnostics.ipynb, cell diagnostics-19
 def rhat(chains):
     """Potential scale reduction: total over within-chain deviation, as it is,
     without splitting or ranks.  [eq-diag-rhat]
@@ -100,7 +100,7 @@ def rhat(chains):
         return np.sqrt((n - 1) / n + between / within)
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-19
+# book/roads/diagnostics.ipynb, cell diagnostics-20
 def normal_scores(draws):
     """Draws replaced by normal quantiles of their ranks among all chains.
     [eq-diag-scores]   (C,n,...) -> (C,n,...); ties share their mean rank"""
@@ -111,7 +111,7 @@ def normal_scores(draws):
     return np.where(np.isfinite(draws), scores, np.nan)
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-20
+# book/roads/diagnostics.ipynb, cell diagnostics-21
 def split_rhat(draws, method="rank"):
     """R-hat of half chains.  [eq-diag-rhat-rank]
 
@@ -131,7 +131,7 @@ def split_rhat(draws, method="rank"):
     return np.fmax(rhat(normal_scores(halves)), rhat(normal_scores(folded)))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-27
+# book/roads/diagnostics.ipynb, cell diagnostics-28
 def ess_mean(draws):
     """Effective sample size for the mean: half chains, no ranks.  [eq-diag-geyer]
     draws (C,n,...) -> (...)"""
@@ -162,7 +162,7 @@ def mcse_mean(draws):
     return draws.std(axis=(0, 1), ddof=1) / np.sqrt(ess_mean(draws))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-30
+# book/roads/diagnostics.ipynb, cell diagnostics-31
 def bfmi(energy):
     """Energy fraction: mean squared change of the energy over its variance.
     [eq-diag-bfmi]   energy (C,n) -> (C,), one number per chain"""
@@ -171,7 +171,7 @@ def bfmi(energy):
     return (change**2).mean(axis=1) / energy.var(axis=1, ddof=1)
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-33
+# book/roads/diagnostics.ipynb, cell diagnostics-34
 @dataclass(frozen=True)
 class PosteriorDraws:
     """Draws of the parameters, as every sampler of this book returns them.
@@ -225,7 +225,7 @@ class PosteriorDraws:
             "lp": self.log_joint, **self.stats})
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-34
+# book/roads/diagnostics.ipynb, cell diagnostics-35
 def draw_log_probs(draws, X, nodes=None, max_draws=None, rng=0):
     """ln p(class | x, theta) of single draws, one after the other.
     [eq-diag-average]
@@ -254,7 +254,7 @@ def predict_from_draws(draws, X, nodes=None, max_draws=None, rng=0):
     return logsumexp(logs, axis=0) - np.log(len(logs))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-35
+# book/roads/diagnostics.ipynb, cell diagnostics-36
 def pointwise_log_likelihood(draws, X, y, nodes=None, rng=0):
     """ln p(y_n | x_n, theta) of every draw and row.  [eq-diag-average]
     draws PosteriorDraws, X (N,d), y (N,) -> (chains, draws, N) nats"""
@@ -265,7 +265,7 @@ def pointwise_log_likelihood(draws, X, y, nodes=None, rng=0):
     return np.stack(rows).reshape(draws.n_chains, draws.n_draws, len(y))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-41
+# book/roads/diagnostics.ipynb, cell diagnostics-42
 class Worst(NamedTuple):
     """The worst of a set of quantities.  [eq-diag-worst]
 
@@ -294,7 +294,7 @@ def worst(draws):
                  float(ess_tail(draws).min()))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-42
+# book/roads/diagnostics.ipynb, cell diagnostics-43
 def convergence(draws, X, nodes=None, max_draws_each=None, rng=0):
     """R-hat and effective sizes of ln p of the classes, of the log joint, and of the
     parameters.
@@ -315,7 +315,7 @@ def convergence(draws, X, nodes=None, max_draws_each=None, rng=0):
             "parameters": worst(draws.phi)}
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-50
+# book/roads/diagnostics.ipynb, cell diagnostics-51
 def worst_rhat(draws, X, n_rows=20):
     """Largest split R-hat of the log density and of ln p of the classes at n_rows
     rows of X (N,d).  [eq-table-rhat]
@@ -335,7 +335,7 @@ def worst_rhat(draws, X, n_rows=20):
     return np.inf if np.isnan(rhat) else float(rhat)
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-52
+# book/roads/diagnostics.ipynb, cell diagnostics-53
 class Sampled(NamedTuple):
     """Draws, as the estimator keeps them.  [eq-table-rhat]
 
@@ -361,7 +361,7 @@ def keep_draws(draws, Z, expected, steps):
                    rhat, bool(whole and rhat < 1.05 and not lost))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-53
+# book/roads/diagnostics.ipynb, cell diagnostics-54
 def predict_sampled(sampled, Z):
     """Forecast of kept draws.  [eq-diag-average]   Z (n,d) -> (n,L) nats"""
     return predict_from_draws(sampled.draws, Z)
