@@ -5,7 +5,7 @@
                    set: (k, v) => { try { localStorage.setItem(k, v); } catch { /* private window */ } } };
 
   function allCode() {
-    const folds = [...document.querySelectorAll("main details.fold:not(.solution)")], title = document.querySelector("main h1");
+    const folds = [...document.querySelectorAll("main details.fold:not(.solution)")], title = document.querySelector(".bd-article h1");
     if (!folds.length || !title) return;
     const button = Object.assign(document.createElement("button"), { id: "cmn-all", type: "button" });
     const show = (open) => {
@@ -73,12 +73,11 @@
   }
 
   function hints() {
-    for (const box of document.querySelectorAll("main mjx-container[display=true], main .bd-article table, main table, main pre")) {
-      const cut = box.scrollWidth - box.clientWidth > 6 && box.clientWidth > 0;
-      if (cut && !box.tabIndex >= 0 && box.tagName !== "MJX-CONTAINER") box.tabIndex = 0;
-      const said = box.nextElementSibling?.classList.contains("scroll-hint");
-      if (cut && !said && innerWidth < 700) {
-        box.insertAdjacentHTML("afterend", '<span class="scroll-hint" aria-hidden="true">scroll \u2192</span>');
+    for (const box of document.querySelectorAll(".bd-article mjx-container[display=true], .bd-article table, .bd-article pre")) {
+      const cut = box.clientWidth > 0 && box.scrollWidth - box.clientWidth > 6, after = box.closest("div.math, .pst-scrollable-table-container") || box;
+      if (box.tagName !== "MJX-CONTAINER") cut ? box.setAttribute("tabindex", "0") : box.removeAttribute("tabindex");
+      if (cut && innerWidth < 700 && !after.nextElementSibling?.classList.contains("scroll-hint")) {
+        after.insertAdjacentHTML("afterend", '<span class="scroll-hint" aria-hidden="true">scroll \u2192</span>');
       }
     }
   }

@@ -63,8 +63,8 @@ def panel(records, dataset, name, ax=None, methods=tuple(SETTINGS)):
 def six_panels(records, dataset, axes=None, methods=tuple(SETTINGS)):
     """The paper's figure of a data set: three scores and three costs against training size.   -> Axes (2, 3)
 
-    Steps and seconds to 95 % follow the paper's rule (`metrics.decay_steps`); samplers have no objective to climb and are left out
-    of these two panels.
+    Steps and seconds to 95 % follow the rule that the paper describes (`metrics.decay_steps`), which is not that of its program: that
+    drops the first steps before it fits and adds them back.  Samplers have no objective to climb and are left out of these two panels.
     """
     if axes is None:
         import matplotlib.pyplot as plt

@@ -19,7 +19,8 @@ BAYES = ("cavi", "bbvi", "gibbs", "nuts")
 def value(record, name):
     """A number of a record, a score or a cost; NaN where it has none.
 
-    Beside what is stored: minus_lpd; seconds_per_step, CPU seconds; seconds_to_converge, these times the paper's steps to 95 %
+    Beside what is stored: minus_lpd; seconds_per_step, CPU seconds; seconds_to_converge, these times the steps to 95 % of a decay that is
+    fitted as the paper describes.  A decay that is longer than its run is censored: NaN, and `censored` counts it.
     """
     if name == "minus_lpd":
         return -value(record, "lpd")
@@ -28,7 +29,21 @@ def value(record, name):
     if name == "seconds_to_converge":
         return value(record, "steps_decay") * value(record, "seconds_per_step")
     found = record["metrics"].get(name, record["provenance"].get(name))
-    return np.nan if found is None else float(found)
+    return np.nan if found is None or name == "steps_decay" and is_censored(record) else float(found)
+
+
+def is_censored(record):
+    """Whether the decay that was fitted to a climb ends after it: then all that is known is that the run was too short to see 95 % of it."""
+    return (record["metrics"].get("steps_decay") or 0) > record["metrics"].get("steps", np.inf)
+
+
+def censored(records):
+    """{(dataset, n_train, method): (censored decays, seeds)} where there are any, of the methods that climb."""
+    groups = defaultdict(list)
+    for cell, record in records.items():
+        if DATA["methods"][cell.method]["objective"] != "log density":
+            groups[cell.dataset, cell.n_train, cell.method].append(is_censored(record))
+    return {key: (sum(found), len(found)) for key, found in sorted(groups.items()) if any(found)}
 
 
 def trace(record):
@@ -37,7 +52,7 @@ def trace(record):
 
 
 def summaries(records, name):
-    """{(dataset, n_train, method): (mean, sd, number of seeds)} of one number of the records."""
+    """{(dataset, n_train, method): (mean, sd, number of seeds)} of one number of the records, over the seeds that have it."""
     groups = defaultdict(list)
     for cell, record in records.items():
         groups[cell.dataset, cell.n_train, cell.method].append(value(record, name))

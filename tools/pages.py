@@ -1,5 +1,5 @@
 """Write what is generated from the chapters: the pages API and "Paper to book", the tables of the errata and of the notation page,
-and the picture and the list of chapters of the README.
+the picture and the list of chapters of the README, and the cards of the landing page with their thumbnails.
 
     python tools/pages.py [--check]
 """
@@ -7,6 +7,7 @@ and the picture and the list of chapters of the README.
 import argparse
 import ast
 import base64
+import io
 import os
 import re
 import sys
@@ -16,7 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
-from tangle import DEFINITIONS, PACKAGE, ROOT, cell_name, headline, marker, module_file, module_sources, read_chapters, write_atomically
+import numpy as np
+from PIL import Image
+from prose import measure
+from tangle import DEFINITIONS, PACKAGE, ROOT, cell_name, headline, marker, module_file, module_sources, option, read_chapters, write_atomically
 
 NOTE = "<!-- Written by tools/pages.py; edit its sources, not this page. -->\n\n"
 PICTURE = "book/use/classifier.ipynb"                      # its first figure stands in the README
@@ -208,12 +212,18 @@ def element_table(paper, links):
                   for e in paper["element"]])
 
 
+def first_checks_at_home(chapters, home):
+    """(label, cell) of the first check of each equation in the chapter that derives it."""
+    return [(label, cell) for cell in reversed(marked(chapters, "verify")) for label in cell.labels if home.get(label) == cell.path]
+
+
 def paper_page(paper, chapters, root):
     """Where each display equation of the paper is derived, implemented and checked, and where its experiments are repeated."""
     link, rows = lambda path: os.path.relpath(path, "book/validate"), paper["equation"]
     title = lambda path: headline(chapters[path])[0].partition(":")[0].partition(",")[0]
     where = {"source": {module.rpartition(".")[2]: path for module, path in module_sources(chapters, root).items()}, "home": dict(equations(chapters)),
              "checks": {label: cell for cell in reversed(marked(chapters, "verify")) for label in cell.labels}}
+    where["checks"] |= {label: cell for label, cell in first_checks_at_home(chapters, where["home"])}
     links = errata_links(paper["erratum"], anchors(chapters, ERRATA), link(ERRATA))
     overview, entries = [], []
     for row in rows:
@@ -252,9 +262,12 @@ def pages(root=ROOT):
         out[ERRATA] = errata_chapter(paper, chapters)
     if (root / "book/symbols.toml").exists() and (root / "book/start/notation.md").exists():
         symbols = next(iter(tomllib.loads((root / "book/symbols.toml").read_text(encoding="utf-8")).values()))
-        out["book/start/notation.md"] = insert(root / "book/start/notation.md", "symbols", symbol_table(symbols))
+        out["book/start/notation.md"] = insert(root / "book/start/notation.md", {"symbols": symbol_table(symbols)})
     if (root / "README.md").exists():
-        out["README.md"] = insert(root / "README.md", "chapters", chapter_list(chapters))
+        out["README.md"] = insert(root / "README.md", {"chapters": chapter_list(chapters)})
+    if (root / LANDING).exists():
+        out[LANDING] = insert(root / LANDING, {"routes": route_table(chapters), "cards": chapter_cards(chapters, root)})
+        out |= thumbnails(chapters, root)
     if PICTURE in chapters and (png := picture(chapters[PICTURE])):
         out["_static/picture.png"] = png
     return out
@@ -267,15 +280,107 @@ def between(source, name, text):
     return f"{before}{begin}\n{text}{end}{rest.partition(end)[2]}" if rest else before
 
 
-def insert(path, name, text):
-    """The file with `text` between its marks."""
-    return between(path.read_text(encoding="utf-8"), name, text)
+def insert(path, texts):
+    """The file with each text of {name: text} between its marks."""
+    page = path.read_text(encoding="utf-8")
+    for name, text in texts.items():
+        page = between(page, name, text)
+    return page
 
 
 def chapter_list(chapters):
-    """The chapters with their claims, for the README."""
+    """The chapters with the first sentence of their claims, for the README."""
     lines = [(path, *headline(notebook)) for path, notebook in chapters.items()]
-    return "".join(f"- [{title}]({path}): {claim}\n" for path, title, claim in lines)
+    return "".join(f"- [{title}]({path}): {first_sentence(claim)}\n" for path, title, claim in lines)
+
+
+# ---- the cards of the landing page: number, title, first sentence of the claim, minutes, a thumbnail
+
+CARD = 360                                                  # pixels: width of a thumbnail
+LANDING = "book/intro.md"
+ROUTES = {
+    "Understand": "start/why ideas/evidence ideas/stick_breaking ideas/polya_gamma network/simulate network/elbo network/cavi network/predict",
+    "Use": "start/why use/datasets use/metrics use/classifier use/restarts use/uncertainty results/against_others",
+    "Validate": "start/why network/elbo network/cavi validate/validate_yours validate/errata",
+}
+
+
+def first_sentence(claim):
+    """The first sentence of a claim."""
+    return re.split(r"(?<=[.?!])\s+(?=[A-ZÀ-Ý*$`])", claim, maxsplit=1)[0]
+
+
+def minutes(notebook):
+    """Minutes of reading: one for every 200 words of the reading line, and one for every three figures, each rounded up."""
+    read = measure(notebook)
+    return -(-read.words // 200) - (-read.figures // 3)
+
+
+def thumbnail(png):
+    """A small copy of a figure, the upper part of a tall one, in 32 colours."""
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    small = image.resize((CARD, max(1, round(CARD * image.height / image.width))), Image.Resampling.LANCZOS)
+    small = small.crop((0, 0, CARD, min(small.height, 2 * CARD // 3)))
+    out = io.BytesIO()
+    small.quantize(32, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+    return out.getvalue()
+
+
+def same_thumbnail(stored, new):
+    """Whether a stored thumbnail shows what the new one shows; a few pixels may round to another colour of the palette."""
+    a, b = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=int) for png in (stored, new))
+    return a.shape == b.shape and np.abs(a - b).mean() <= 1
+
+
+def thumbnails(chapters, root):
+    """{path of the thumbnail: bytes} of every chapter that has a figure; stored bytes stay where they show the same."""
+    out = {}
+    for path, notebook in chapters.items():
+        if png := picture(notebook):
+            name, new = f"_static/thumbs/{Path(path).stem}.png", thumbnail(png)
+            stored = (root / name).read_bytes() if (root / name).exists() else None
+            out[name] = stored if stored and same_thumbnail(stored, new) else new
+    return out
+
+
+def picture_alt(notebook, title):
+    """What the alt text of a chapter's first figure says."""
+    said = next((option(cell.source, "alt") for cell in notebook.cells if cell.cell_type == "code"
+                 and any("image/png" in output.get("data", {}) for output in cell.outputs)), "")
+    return said or f"Figure of the chapter {title}"
+
+
+def captions(root):
+    """{part: its caption} of _toc.yml."""
+    toc = (root / "_toc.yml").read_text(encoding="utf-8")
+    return {part: caption for caption, part in re.findall(r"- caption: *(.+)\n +chapters:\n +- file: book/(\w+)/", toc)}
+
+
+def chapter_cards(chapters, root):
+    """The cards of all chapters, part after part, numbered through."""
+    lines, part, names = [], None, captions(root)
+    for number, (path, notebook) in enumerate(chapters.items(), 1):
+        title, claim = headline(notebook)
+        here = path.split("/")[1]
+        if here != part:
+            lines += ["::::"] * (part is not None) + ["", f"### {names.get(here, here)}", "", "::::{grid} 1 2 2 3", ":gutter: 2", ""]
+            part = here
+        lines += [f":::{{grid-item-card}} {number} · {title}", f":link: {os.path.relpath(path, 'book').removesuffix('.ipynb')}", ":link-type: doc"]
+        if picture(notebook):
+            lines += [f":img-bottom: ../_static/thumbs/{Path(path).stem}.png", f":img-alt: {picture_alt(notebook, title)}"]
+        lines += ["", first_sentence(claim), "", f"*{minutes(notebook)} minutes*", ":::", ""]
+    return "\n".join([*lines, *["::::"] * (part is not None)]).strip() + "\n"
+
+
+def route_table(chapters):
+    """One row for each route through the book: its chapters with their minutes, and the sum."""
+    rows = []
+    for name, route in ROUTES.items():
+        stops = [(f"book/{stop}.ipynb", stop) for stop in route.split() if f"book/{stop}.ipynb" in chapters]
+        times = [minutes(chapters[path]) for path, _ in stops]
+        links = [f"[{headline(chapters[path])[0]}]({stop}.ipynb) ({t})" for (path, stop), t in zip(stops, times)]
+        rows.append([f"**{name}**", ", ".join(links), f"{sum(times)} min"])
+    return table(["route", "chapters (minutes)", "in all"], rows)
 
 
 def picture(notebook):

@@ -59,6 +59,12 @@ def logits_of(model, X):
     return np.hstack([np.zeros_like(X), X]) if X.shape[1] == 1 else X
 
 
+def standardised(X, train):
+    """Columns less their mean over their deviation, both of the training rows."""
+    mean, scale = X[train].mean(0), X[train].std(0)
+    return (X - mean) / np.where(scale > 0, scale, 1.0)
+
+
 def forecast(method, X, y, X_new, seed, dataset):
     """Fit on X, y.   -> (log probabilities of X_new, notes)"""
     notes = {}
@@ -128,8 +134,7 @@ def run(cell, records=None, data_home=None, models=None):
     dataset, n_train, method, seed = cell
     data, train, test = split(grid.Cell(dataset, n_train, "cavi", seed), data_home)
     labels, y = np.unique(data.y, return_inverse=True)
-    mean, scale = data.X[train].mean(0), data.X[train].std(0)
-    Z = (data.X - mean) / np.where(scale > 0, scale, 1.0)
+    Z = standardised(data.X, train)
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -163,7 +163,7 @@ def merge(passes):
 
 
 def climb(method, axis, seed):
-    """A fit, and how many steps the paper's two rules find for its first fifth, its first half and all of it.
+    """A fit, and how many steps a fitted decay, the rule that the paper describes, finds for its first fifth, its first half and all of it.
 
     A trace that is noisy by more than a nat has no first step within 1 nat of the end."""
     from cmn_literate.roads.bbvi import fit_bbvi

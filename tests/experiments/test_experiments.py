@@ -377,6 +377,21 @@ def test_costs_are_steps_times_seconds():
     assert np.isnan(report.value(record(CELL, steps_decay=None), "seconds_to_converge"))
 
 
+def test_a_decay_longer_than_its_run_is_censored():
+    long = record(CELL, steps=10, steps_decay=10.1)
+    assert report.is_censored(long) and not report.is_censored(record(CELL, steps=10, steps_decay=10.0))
+    assert not report.is_censored(record(CELL, steps_decay=None))
+    assert np.isnan(report.value(long, "steps_decay")) and np.isnan(report.value(long, "seconds_to_converge"))
+    assert report.value(long, "steps") == 10
+    cells = {CELL._replace(seed=s, method=m): record(CELL, steps=10, steps_decay=d)
+             for m in ("bbvi", "gibbs", "cavi") for s, d in enumerate((4.0, 200.0, 6.0) if m != "cavi" else (4.0, 10.0))}
+    assert report.censored(cells) == {("iris", 50, "bbvi"): (1, 3)}                            # a sampler climbs nothing
+    found = report.summaries(cells, "steps_decay")
+    assert found["iris", 50, "bbvi"][::2] == (5.0, 2) and found["iris", 50, "cavi"][::2] == (7.0, 2)
+    none = report.summaries({CELL: long}, "steps_decay")
+    assert none == {}
+
+
 def test_records_are_json_without_surprises():
     known = set(plan())
     for path in sorted(studies.place("cells").glob("*.jsonl")):
