@@ -44,7 +44,7 @@ lint: $(READY)
 
 # what a notebook cannot check about itself
 unit: $(READY)
-	$(PY) -m pytest -q -n 2 --dist worksteal tests --ignore tests/house/test_browser.py
+	$(PY) -m pytest -q -n 2 --dist worksteal tests --ignore tests/house/test_browser.py --ignore tests/house/test_widgets.py
 
 gate: $(READY)          ## run every notebook and compare each output with the stored one
 	$(PY) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=600 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope $(NOTEBOOKS)
@@ -57,7 +57,7 @@ html: $(READY)
 
 # look at the built book in a real browser
 browser: $(READY)
-	$(PY) -m pytest -q tests/house/test_browser.py
+	$(PY) -m pytest -q -n 2 --dist worksteal tests/house/test_browser.py tests/house/test_widgets.py
 
 test-full: test         ## and all mutants, long runs, the wheel, the coverage, the arithmetic of other processors
 	$(PY) -m pytest -q -n 2 --dist worksteal -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py --ignore tests/house/test_processors.py
