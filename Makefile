@@ -44,7 +44,7 @@ lint: $(READY)
 
 # what a notebook cannot check about itself
 unit: $(READY)
-	$(PY) -m pytest -q -n 2 --dist worksteal tests --ignore tests/house/test_browser.py
+	$(PY) -m pytest -q -n 2 --dist worksteal tests --ignore tests/house/test_browser.py --ignore tests/house/test_widgets.py
 
 gate: $(READY)          ## run every notebook and compare each output with the stored one
 	$(PY) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=600 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope $(NOTEBOOKS)
@@ -57,11 +57,14 @@ html: $(READY)
 
 # look at the built book in a real browser
 browser: $(READY)
-	$(PY) -m pytest -q tests/house/test_browser.py
+	$(PY) -m pytest -q -n 2 --dist worksteal tests/house/test_browser.py tests/house/test_widgets.py
 
 test-full: test         ## and all mutants, long runs, the wheel, the coverage, the arithmetic of other processors
 	$(PY) -m pytest -q -n 2 --dist worksteal -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py --ignore tests/house/test_processors.py
 	$(PY) -m pytest -q -s -m slow tests/house/test_processors.py
+
+pdf: html               ## the book as one file, _build/book.pdf
+	$(PY) tools/pdf.py
 
 package: $(READY)       ## build the wheel, install it in an empty environment, fit
 	$(PY) -m pytest -q -m slow tests/house/test_wheel.py
@@ -91,4 +94,4 @@ lock:                   ## requirements.txt from requirements.in (needs uv)
 clean:                  ## remove what the other targets made, but for .venv
 	rm -rf _build build dist *.egg-info conformance/build conformance/*.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 
-.PHONY: help book test check lint unit gate html browser test-full package notebooks bench results results-check vectors lock clean
+.PHONY: help book test check lint unit gate html browser test-full pdf package notebooks bench results results-check vectors lock clean

@@ -75,7 +75,9 @@
   function hints() {
     for (const box of document.querySelectorAll(".bd-article mjx-container[display=true], .bd-article table, .bd-article pre")) {
       const cut = box.clientWidth > 0 && box.scrollWidth - box.clientWidth > 6, after = box.closest("div.math, .pst-scrollable-table-container") || box;
-      if (box.tagName !== "MJX-CONTAINER") cut ? box.setAttribute("tabindex", "0") : box.removeAttribute("tabindex");
+      if (box.tagName === "MJX-CONTAINER") box.style.overflow = cut ? "auto hidden" : "visible";
+      if (cut) box.setAttribute("tabindex", "0");
+      else if (box.tagName !== "MJX-CONTAINER" || box.tabIndex === 0) box.removeAttribute("tabindex");
       if (cut && innerWidth < 700 && !after.nextElementSibling?.classList.contains("scroll-hint")) {
         after.insertAdjacentHTML("afterend", '<span class="scroll-hint" aria-hidden="true">scroll \u2192</span>');
       }

@@ -1,7 +1,8 @@
 # Tangled from book/network/cavi.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Coordinate ascent: the whole algorithm
 
-Seven closed-form updates, in any order that reads current values, never lower the bound.
+Seven closed-form updates, in any order that reads current values, never lower the bound. The bound
+converges, and a state that none of the seven changes is a stationary point of the bound.
 """
 
 __all__ = ["output_update", "UPDATES", "sweep", "prior_start", "random_start", "local_factors",
@@ -22,7 +23,7 @@ from cmn_literate.network.latents import (
     responsibilities, row_scores)
 
 
-# book/network/cavi.ipynb, cell cavi-06
+# book/network/cavi.ipynb, cell cavi-07
 def output_update(y, gamma, mu, Sigma, xi1, priors):
     """q(beta_1) given q(x1, z) and q(omega_1).  [eq-beta1]
 
@@ -40,7 +41,7 @@ def output_update(y, gamma, mu, Sigma, xi1, priors):
     return coefficients_from_sums(gram, linear, priors.sigma1)[:2]
 
 
-# book/network/cavi.ipynb, cell cavi-10
+# book/network/cavi.ipynb, cell cavi-11
 def _x(s, X, y, priors):
     """q(x1|z).  [eq-latent-x]"""
     mu, Sigma = latent_update(X, y, s.parameters, s.local.xi1)
@@ -91,7 +92,7 @@ UPDATES = {"x": _x, "omega1": _omega1, "omega0": _omega0, "z": _z,
            "beta1": _beta1, "beta0": _beta0, "experts": _experts}
 
 
-# book/network/cavi.ipynb, cell cavi-22
+# book/network/cavi.ipynb, cell cavi-20
 def sweep(state, X, y, priors, inner=1):
     """One canonical sweep over all seven factors.  [eq-sweep]
 
@@ -155,7 +156,7 @@ def local_factors(parameters, X, y, shared=False, rounds=1000, tol=1e-12):
     return _z(state, X, y, None) if rounds else state
 
 
-# book/network/cavi.ipynb, cell cavi-33
+# book/network/cavi.ipynb, cell cavi-29
 def init_state(X, y, n_experts, latent_dim, n_classes, priors, rng,
                method="random", shared=False):
     """Complete starting State: plain parameters, then x and omega0 with xi1 = 0 and

@@ -2,8 +2,8 @@
 """The bound, with every constant in it
 
 One number bounds the log evidence of the whole network from below, provided that not one constant
-is missing from it; and a zero gradient of this number in a block of $q$ is what it means that the
-block's update is right.
+is missing from it. Its gradient in a block of $q$ must vanish when that block has been updated:
+every right update passes this test, but not only right ones do.
 """
 
 __all__ = ["global_kl", "category_entropy", "elbo_terms", "elbo"]
@@ -19,7 +19,7 @@ from cmn_literate.network.latents import output_log_bound
 from cmn_literate.checks import check_state
 
 
-# book/network/elbo.ipynb, cell elbo-05
+# book/network/elbo.ipynb, cell elbo-08
 def global_kl(parameters, priors):
     """KL of the global factors from their priors, nats.  [eq-global-kl]
 
@@ -34,7 +34,7 @@ def global_kl(parameters, priors):
         "experts": anp.sum(experts)}
 
 
-# book/network/elbo.ipynb, cell elbo-06
+# book/network/elbo.ipynb, cell elbo-09
 def category_entropy(gamma):
     """-sum_k gamma_k ln gamma_k with 0 ln 0 = 0, nats.  [eq-category-entropy]
 
@@ -43,7 +43,7 @@ def category_entropy(gamma):
     return -anp.sum(gamma * anp.log(anp.where(gamma > 0, gamma, 1.0)), -1)
 
 
-# book/network/elbo.ipynb, cell elbo-08
+# book/network/elbo.ipynb, cell elbo-10
 def elbo_terms(state, X, y, priors):
     """The eight terms of the bound, nats; their sum is elbo.  [eq-elbo]
 
@@ -65,7 +65,7 @@ def elbo_terms(state, X, y, priors):
         "beta1": -kl["beta1"], "beta0": -kl["beta0"], "experts": -kl["experts"]}
 
 
-# book/network/elbo.ipynb, cell elbo-09
+# book/network/elbo.ipynb, cell elbo-11
 def elbo(state, X, y, priors):
     """Evidence lower bound of the augmented network, all constants included, nats.
     [eq-elbo, eq-elbo-constants]

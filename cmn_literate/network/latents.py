@@ -1,8 +1,9 @@
 # Tangled from book/network/latents.ipynb by tools/tangle.py; edit the notebook, not this file.
 """The E-step: every row is an island
 
-Given the global factors every row is an island: a Gaussian for its latent vector under each
-expert, a tilt for each coin, and a weight for each expert, each the exact maximiser of the bound.
+Given the factors that all rows share, every row is an island: a Gaussian for its latent vector
+under each expert, a tilt for each coin, and a weight for each expert, each the exact maximiser of
+the bound, and none depends on another row.
 """
 
 __all__ = ["Parameters", "Local", "State", "output_logits", "per_component", "output_log_bound",
@@ -24,7 +25,7 @@ from cmn_literate.network.experts import expert_log_density
 from cmn_literate.network.gate import gate_log_bound
 
 
-# book/network/latents.ipynb, cell latents-05
+# book/network/latents.ipynb, cell latents-06
 class Parameters(NamedTuple):
     """The global factors of q, which all rows share.  [eq-cmn-family]
 
@@ -47,7 +48,7 @@ class Parameters(NamedTuple):
     b: anp.ndarray
 
 
-# book/network/latents.ipynb, cell latents-06
+# book/network/latents.ipynb, cell latents-07
 class Local(NamedTuple):
     """The local factors of q, those of N rows.  [eq-cmn-family]
 
@@ -65,7 +66,7 @@ class Local(NamedTuple):
     xi0: anp.ndarray
 
 
-# book/network/latents.ipynb, cell latents-07
+# book/network/latents.ipynb, cell latents-08
 class State(NamedTuple):
     """Every factor of q, the global and the local ones.  [eq-cmn-family]"""
     parameters: Parameters
@@ -140,7 +141,7 @@ def latent_update(X, y, parameters, xi1):
     return np.einsum("nkij,nkj->nki", Sigma, eta), Sigma
 
 
-# book/network/latents.ipynb, cell latents-22
+# book/network/latents.ipynb, cell latents-20
 def output_tilt(mu, Sigma, beta1_mu, beta1_S, gamma=None):
     """xi_1 of q(omega_1): one per expert, or shared if gamma (N,K) is given.
     [eq-output-tilt, eq-output-tilt-shared]
@@ -154,7 +155,7 @@ def output_tilt(mu, Sigma, beta1_mu, beta1_S, gamma=None):
     return np.sqrt(psi2)
 
 
-# book/network/latents.ipynb, cell latents-31
+# book/network/latents.ipynb, cell latents-27
 def row_scores(state, X, y):
     """s_nk: everything the bound says about row n if expert k made it, nats.
     [eq-row-score]
@@ -169,7 +170,7 @@ def row_scores(state, X, y):
             + gate_log_bound(X, p.beta0_mu, p.beta0_S, q.xi0))
 
 
-# book/network/latents.ipynb, cell latents-32
+# book/network/latents.ipynb, cell latents-28
 def responsibilities(scores, axis=-1):
     """Softmax of the scores over the experts, and its log normaliser.
     [eq-row-gamma, eq-row-max]

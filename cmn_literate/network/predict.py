@@ -2,8 +2,9 @@
 """Prediction: integrate everything that is uncertain
 
 A prediction of the fitted network integrates over the weights, the expert, the noise and the
-latent vector. Nearly all of it happens in closed form or in one-dimensional integrals. Only the
-latent vector needs a quadrature rule, and plugging in means instead is overconfident.
+latent vector, nearly all of it in closed form or in one-dimensional integrals; only the latent
+vector needs a quadrature rule. Plugging in the means instead is overconfident where rows are few
+or far away.
 """
 
 __all__ = ["logit_moments", "gate_log_probs", "gate_probs", "latent_t", "output_log_probs",
@@ -23,13 +24,14 @@ from cmn_literate.network.experts import row_quadratic
 from cmn_literate.network.simulate import Theta
 
 
-# book/network/predict.ipynb, cell predict-07
+# book/network/predict.ipynb, cell predict-09
 def logit_moments(X, mu, S):
     """Mean and variance of every logit beta_j . x~, beta_j ~ N(mu_j, S_j).
     [eq-pred-logit]   X (n,D-1) unpadded, mu (J,D), S (J,D,D) -> (n,J), (n,J)"""
     return pad(X) @ mu.T, np.maximum(row_quadratic(X, S), 0.0)
 
 
+# book/network/predict.ipynb, cell predict-10
 def gate_log_probs(parameters, X):
     """ln w_k(x): log-probability of each expert at a row, beta_0 integrated out.
     [eq-pred-gate]   X (n,d) -> (n,K) nats"""
@@ -44,7 +46,7 @@ def gate_probs(parameters, X):
     return np.exp(gate_log_probs(parameters, X))
 
 
-# book/network/predict.ipynb, cell predict-11
+# book/network/predict.ipynb, cell predict-13
 def latent_t(parameters, X):
     """Law of x1 given each expert, A and tau integrated out: independent Student t
     per coordinate.  [eq-pred-t]
@@ -58,7 +60,7 @@ def latent_t(parameters, X):
     return location, np.sqrt(spread[:, :, None] * p.b / p.a[:, None]), 2 * p.a
 
 
-# book/network/predict.ipynb, cell predict-14
+# book/network/predict.ipynb, cell predict-16
 def output_log_probs(parameters, x1):
     """ln G_c(x1): log class probabilities for given x1, beta_1 integrated out.
     [eq-pred-output]   x1 (..., h) -> (..., L) nats"""
@@ -68,7 +70,7 @@ def output_log_probs(parameters, x1):
     return log_probs.reshape(x1.shape[:-1] + log_probs.shape[1:])
 
 
-# book/network/predict.ipynb, cell predict-21
+# book/network/predict.ipynb, cell predict-19
 def slices(h, m):
     """Medians of m slices of equal probability, for h uniform variables: all
     combinations.  [eq-pred-slices]   -> (m**h, h) in (0, 1)"""
@@ -91,7 +93,7 @@ def predict_by_slices(parameters, X, m):
     return np.einsum("nk,nkc->nc", gate_probs(parameters, X), by_expert)
 
 
-# book/network/predict.ipynb, cell predict-24
+# book/network/predict.ipynb, cell predict-22
 def sample_parameters(parameters, rng, n_draws):
     """Independent draws of Theta from q.  [eq-mng]
 

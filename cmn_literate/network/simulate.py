@@ -2,14 +2,15 @@
 """A network you can sample
 
 A conditional mixture network is a piecewise linear function with noise, and a row of sticks that
-reads a class off its value. Sample it, see it.
+reads a class off its value. Three draws for each row say everything: which expert, which latent
+vector, which class.
 """
 
-__all__ = ["Priors", "Theta", "sample_theta", "sample_sticks", "Sample", "sample_data",
+__all__ = ["Theta", "sample_sticks", "Sample", "sample_data", "Priors", "sample_theta",
            "sample_network"]
 
 
-# book/network/simulate.ipynb, cell simulate-04
+# book/network/simulate.ipynb, cell simulate-02
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,7 +21,60 @@ from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_log_probs
 
 
-# book/network/simulate.ipynb, cell simulate-08
+# book/network/simulate.ipynb, cell simulate-09
+class Theta(NamedTuple):
+    """One value of the parameters.  [eq-priors]
+
+    beta1 (L-1, h+1)   output coefficients, one row per stick
+    beta0 (K-1, d+1)   gate coefficients, one row per stick
+    A     (K, h, d+1)  experts, the bias in the last column
+    tau   (K, h)       noise precisions, 1 / variance
+    """
+    beta1: np.ndarray
+    beta0: np.ndarray
+    A: np.ndarray
+    tau: np.ndarray
+
+
+# book/network/simulate.ipynb, cell simulate-11
+def sample_sticks(psi, rng):
+    """Draw a class by walking the sticks.  [eq-stick-probs]
+
+    psi (..., J) logits of stopping, rng a Generator -> (...) int64 class in 0..J
+    """
+    psi = np.asarray(psi, dtype=float)
+    cuts = np.cumsum(np.exp(stick_log_probs(psi)), axis=-1)[..., :-1]
+    return (rng.random(psi.shape[:-1] + (1,)) >= cuts).sum(axis=-1)
+
+
+# book/network/simulate.ipynb, cell simulate-12
+class Sample(NamedTuple):
+    """Hidden variables and labels of N rows.  [eq-model]
+
+    z (N,) expert, x1 (N, h) latent vector, y (N,) class
+    """
+    z: np.ndarray
+    x1: np.ndarray
+    y: np.ndarray
+
+
+# book/network/simulate.ipynb, cell simulate-14
+def sample_data(theta, X, rng):
+    """Draw expert, latent vector and class of every row.
+    [eq-draw-z, eq-draw-x1, eq-draw-y]
+
+    theta Theta, X (N, d) inputs, rng a numpy Generator -> Sample
+    ValueError unless X holds finite numbers in the d columns that theta expects.
+    """
+    Xt = pad(check_X(X, n_features=theta.A.shape[-1] - 1))
+    z = sample_sticks(Xt @ theta.beta0.T, rng)
+    mean = np.einsum("nid,nd->ni", theta.A[z], Xt)
+    x1 = mean + rng.normal(size=mean.shape) / np.sqrt(theta.tau[z])
+    y = sample_sticks(pad(x1) @ theta.beta1.T, rng)
+    return Sample(z, x1, y)
+
+
+# book/network/simulate.ipynb, cell simulate-21
 @dataclass(frozen=True)
 class Priors:
     """Hyper-parameters of the conditional mixture network.  [eq-priors]
@@ -47,22 +101,7 @@ class Priors:
         return replace(self, **changes)
 
 
-# book/network/simulate.ipynb, cell simulate-13
-class Theta(NamedTuple):
-    """One value of the parameters.  [eq-priors]
-
-    beta1 (L-1, h+1)   output coefficients, one row per stick
-    beta0 (K-1, d+1)   gate coefficients, one row per stick
-    A     (K, h, d+1)  experts, the bias in the last column
-    tau   (K, h)       noise precisions, 1 / variance
-    """
-    beta1: np.ndarray
-    beta0: np.ndarray
-    A: np.ndarray
-    tau: np.ndarray
-
-
-# book/network/simulate.ipynb, cell simulate-14
+# book/network/simulate.ipynb, cell simulate-22
 def sample_theta(priors, n_experts, latent_dim, n_classes, input_dim, rng):
     """Draw the parameters from the prior.  [eq-priors]
 
@@ -83,45 +122,7 @@ def sample_theta(priors, n_experts, latent_dim, n_classes, input_dim, rng):
     return Theta(beta1, beta0, A, tau)
 
 
-# book/network/simulate.ipynb, cell simulate-21
-def sample_sticks(psi, rng):
-    """Draw a class by walking the sticks.  [eq-stick-probs]
-
-    psi (..., J) logits of stopping, rng a Generator -> (...) int64 class in 0..J
-    """
-    psi = np.asarray(psi, dtype=float)
-    cuts = np.cumsum(np.exp(stick_log_probs(psi)), axis=-1)[..., :-1]
-    return (rng.random(psi.shape[:-1] + (1,)) >= cuts).sum(axis=-1)
-
-
-# book/network/simulate.ipynb, cell simulate-22
-class Sample(NamedTuple):
-    """Hidden variables and labels of N rows.  [eq-model]
-
-    z (N,) expert, x1 (N, h) hidden vector, y (N,) class
-    """
-    z: np.ndarray
-    x1: np.ndarray
-    y: np.ndarray
-
-
 # book/network/simulate.ipynb, cell simulate-23
-def sample_data(theta, X, rng):
-    """Draw expert, hidden vector and class of every row.
-    [eq-draw-z, eq-draw-x1, eq-draw-y]
-
-    theta Theta, X (N, d) inputs, rng a numpy Generator -> Sample
-    ValueError unless X holds finite numbers in the d columns that theta expects.
-    """
-    Xt = pad(check_X(X, n_features=theta.A.shape[-1] - 1))
-    z = sample_sticks(Xt @ theta.beta0.T, rng)
-    mean = np.einsum("nid,nd->ni", theta.A[z], Xt)
-    x1 = mean + rng.normal(size=mean.shape) / np.sqrt(theta.tau[z])
-    y = sample_sticks(pad(x1) @ theta.beta1.T, rng)
-    return Sample(z, x1, y)
-
-
-# book/network/simulate.ipynb, cell simulate-25
 def sample_network(X, n_experts, latent_dim, n_classes, rng,
                    priors=Priors()):  # noqa: B008  Priors are frozen
     """Draw a network from the prior, then what it does with the rows of X.

@@ -13,7 +13,7 @@ __all__ = ["split_chains", "autocovariance", "effective_size", "rhat", "normal_s
            "unpack_sampled"]
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-02
+# book/roads/diagnostics.ipynb, cell diagnostics-06
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from cmn_literate.checks import check_X, check_count, check_y
 from cmn_literate.road_checks import check_draws, check_leading_axes
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-05
+# book/roads/diagnostics.ipynb, cell diagnostics-07
 def split_chains(draws):
     """Every chain cut into its two halves.  [eq-diag-split]
     (C,n,...) -> (2C,n//2,...); if n is odd, the draw in the middle is dropped;
@@ -41,7 +41,7 @@ def split_chains(draws):
     return np.concatenate([draws[:, :half], draws[:, -half:]])
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-09
+# book/roads/diagnostics.ipynb, cell diagnostics-08
 def autocovariance(chains):
     """(1/n) sum_i (x_i - mean)(x_i+t - mean) of every lag t, chain by chain.
     [eq-diag-autocovariance]   (m,n,...) -> (m,n,...), by FFT"""
@@ -53,7 +53,7 @@ def autocovariance(chains):
     return irfft(power, size, axis=1)[:, :n] / n
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-12
+# book/roads/diagnostics.ipynb, cell diagnostics-11
 def effective_size(chains):
     """Independent draws that the chains are worth for the mean.  [eq-diag-geyer]
 
@@ -82,7 +82,7 @@ def effective_size(chains):
     return np.where(np.isfinite(chains).all((0, 1)), size, np.nan)[()]
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-20
+# book/roads/diagnostics.ipynb, cell diagnostics-19
 def rhat(chains):
     """Potential scale reduction: total over within-chain deviation, as it is,
     without splitting or ranks.  [eq-diag-rhat]
@@ -100,7 +100,7 @@ def rhat(chains):
         return np.sqrt((n - 1) / n + between / within)
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-21
+# book/roads/diagnostics.ipynb, cell diagnostics-20
 def normal_scores(draws):
     """Draws replaced by normal quantiles of their ranks among all chains.
     [eq-diag-scores]   (C,n,...) -> (C,n,...); ties share their mean rank"""
@@ -111,7 +111,7 @@ def normal_scores(draws):
     return np.where(np.isfinite(draws), scores, np.nan)
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-22
+# book/roads/diagnostics.ipynb, cell diagnostics-21
 def split_rhat(draws, method="rank"):
     """R-hat of half chains.  [eq-diag-rhat-rank]
 
@@ -162,7 +162,7 @@ def mcse_mean(draws):
     return draws.std(axis=(0, 1), ddof=1) / np.sqrt(ess_mean(draws))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-32
+# book/roads/diagnostics.ipynb, cell diagnostics-31
 def bfmi(energy):
     """Energy fraction: mean squared change of the energy over its variance.
     [eq-diag-bfmi]   energy (C,n) -> (C,), one number per chain"""
@@ -171,7 +171,7 @@ def bfmi(energy):
     return (change**2).mean(axis=1) / energy.var(axis=1, ddof=1)
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-35
+# book/roads/diagnostics.ipynb, cell diagnostics-34
 @dataclass(frozen=True)
 class PosteriorDraws:
     """Draws of the parameters, as every sampler of this book returns them.
@@ -225,7 +225,7 @@ class PosteriorDraws:
             "lp": self.log_joint, **self.stats})
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-36
+# book/roads/diagnostics.ipynb, cell diagnostics-35
 def draw_log_probs(draws, X, nodes=None, max_draws=None, rng=0):
     """ln p(class | x, theta) of single draws, one after the other.
     [eq-diag-average]
@@ -254,7 +254,7 @@ def predict_from_draws(draws, X, nodes=None, max_draws=None, rng=0):
     return logsumexp(logs, axis=0) - np.log(len(logs))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-37
+# book/roads/diagnostics.ipynb, cell diagnostics-36
 def pointwise_log_likelihood(draws, X, y, nodes=None, rng=0):
     """ln p(y_n | x_n, theta) of every draw and row.  [eq-diag-average]
     draws PosteriorDraws, X (N,d), y (N,) -> (chains, draws, N) nats"""
@@ -265,7 +265,7 @@ def pointwise_log_likelihood(draws, X, y, nodes=None, rng=0):
     return np.stack(rows).reshape(draws.n_chains, draws.n_draws, len(y))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-45
+# book/roads/diagnostics.ipynb, cell diagnostics-42
 class Worst(NamedTuple):
     """The worst of a set of quantities.  [eq-diag-worst]
 
@@ -294,7 +294,7 @@ def worst(draws):
                  float(ess_tail(draws).min()))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-46
+# book/roads/diagnostics.ipynb, cell diagnostics-43
 def convergence(draws, X, nodes=None, max_draws_each=None, rng=0):
     """R-hat and effective sizes of ln p of the classes, of the log joint, and of the
     parameters.
@@ -315,7 +315,7 @@ def convergence(draws, X, nodes=None, max_draws_each=None, rng=0):
             "parameters": worst(draws.phi)}
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-55
+# book/roads/diagnostics.ipynb, cell diagnostics-51
 def worst_rhat(draws, X, n_rows=20):
     """Largest split R-hat of the log density and of ln p of the classes at n_rows
     rows of X (N,d).  [eq-table-rhat]
@@ -335,7 +335,7 @@ def worst_rhat(draws, X, n_rows=20):
     return np.inf if np.isnan(rhat) else float(rhat)
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-58
+# book/roads/diagnostics.ipynb, cell diagnostics-53
 class Sampled(NamedTuple):
     """Draws, as the estimator keeps them.  [eq-table-rhat]
 
@@ -361,7 +361,7 @@ def keep_draws(draws, Z, expected, steps):
                    rhat, bool(whole and rhat < 1.05 and not lost))
 
 
-# book/roads/diagnostics.ipynb, cell diagnostics-59
+# book/roads/diagnostics.ipynb, cell diagnostics-54
 def predict_sampled(sampled, Z):
     """Forecast of kept draws.  [eq-diag-average]   Z (n,d) -> (n,L) nats"""
     return predict_from_draws(sampled.draws, Z)

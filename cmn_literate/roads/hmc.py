@@ -1,9 +1,9 @@
 # Tangled from book/roads/hmc.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Hamiltonian Monte Carlo: let it roll
 
-Give the parameters a momentum and let them roll over the landscape of the log density. The place
+Give the parameters a momentum and let them roll over the landscape of the log density: the place
 where they come to a halt is a proposal that is far away and nearly always accepted. The integrator
-may be crude: because it preserves volume and can be run backwards, its errors cost acceptance,
+may be crude: it preserves volume and can be run backwards, and so its errors cost acceptance,
 never correctness.
 """
 
@@ -11,7 +11,7 @@ __all__ = ["hamiltonian", "leapfrog", "draw_momentum", "HMCState", "HMCStats", "
            "HMCDraws", "first_state", "hmc"]
 
 
-# book/roads/hmc.ipynb, cell hmc-02
+# book/roads/hmc.ipynb, cell hmc-06
 import warnings
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from cmn_literate.road_checks import (
     check_inverse_mass, check_landscape, check_position)
 
 
-# book/roads/hmc.ipynb, cell hmc-05
+# book/roads/hmc.ipynb, cell hmc-07
 def hamiltonian(value, p, inv_mass):
     """Energy: minus the log density plus the kinetic energy.  [eq-hmc-energy]
 
@@ -46,13 +46,13 @@ def leapfrog(value_and_grad, q, p, grad, step, inv_mass):
     return q, half + 0.5 * step * grad, value, grad
 
 
-# book/roads/hmc.ipynb, cell hmc-16
+# book/roads/hmc.ipynb, cell hmc-21
 def draw_momentum(inv_mass, shape, rng):
     """p ~ N(0, M).  [eq-hmc-momentum]   inv_mass (P,) or a number -> (shape)"""
     return rng.normal(size=shape) / np.sqrt(inv_mass)
 
 
-# book/roads/hmc.ipynb, cell hmc-17
+# book/roads/hmc.ipynb, cell hmc-22
 class HMCState(NamedTuple):
     """Where a chain is.  [eq-hmc-energy]
 
@@ -79,7 +79,7 @@ class HMCStats(NamedTuple):
     divergent: np.ndarray
 
 
-# book/roads/hmc.ipynb, cell hmc-19
+# book/roads/hmc.ipynb, cell hmc-23
 def hmc_step(value_and_grad, state, step, n_leapfrog, inv_mass, rng):
     """One transition: fresh momentum, a trajectory, Metropolis' yes or no.
     [eq-hmc-accept]   HMCState -> (HMCState, HMCStats); leading axes are chains"""
@@ -101,7 +101,7 @@ def hmc_step(value_and_grad, state, step, n_leapfrog, inv_mass, rng):
     return new, HMCStats(new.value, energy, accept, moved, error > 1000)
 
 
-# book/roads/hmc.ipynb, cell hmc-28
+# book/roads/hmc.ipynb, cell hmc-31
 class HMCDraws(NamedTuple):
     """Result of `hmc`.  [eq-hmc-accept]
 
@@ -111,7 +111,7 @@ class HMCDraws(NamedTuple):
     stats: HMCStats
 
 
-# book/roads/hmc.ipynb, cell hmc-29
+# book/roads/hmc.ipynb, cell hmc-32
 def first_state(value_and_grad, q):
     """The first HMCState of chains at q (...,P).  [eq-hmc-energy]"""
     value, grad = value_and_grad(q)
@@ -119,7 +119,7 @@ def first_state(value_and_grad, q):
     return HMCState(q, np.asarray(value, float), np.asarray(grad, float))
 
 
-# book/roads/hmc.ipynb, cell hmc-30
+# book/roads/hmc.ipynb, cell hmc-33
 def hmc(value_and_grad, q, n_draws, step, n_leapfrog, inv_mass=1.0, rng=None,
         n_warmup=0, jitter=0.0, callback=None):
     """Hamiltonian Monte Carlo with fixed step, trajectory length and masses.

@@ -23,7 +23,7 @@ from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_log_probs
 
 
-# book/roads/likelihood.ipynb, cell likelihood-13
+# book/roads/likelihood.ipynb, cell likelihood-11
 def log_likelihood(theta, X, y, nodes):
     """ln p(y_n | x_n, Theta) of every row, nats.  [eq-lik, eq-lik-nodes]
 
@@ -41,7 +41,7 @@ def log_likelihood(theta, X, y, nodes):
     return logsumexp(log_gate[:, :, None] + np.log(w) + seen, axis=(1, 2))
 
 
-# book/roads/likelihood.ipynb, cell likelihood-27
+# book/roads/likelihood.ipynb, cell likelihood-20
 def explicit_log_joint(q, X, y, shapes, priors):
     """ln p(u, eps, y | X), nats: one eps_n for all experts.
     [eq-lik-explicit, eq-lik-joint]
@@ -63,7 +63,7 @@ def explicit_log_joint(q, X, y, shapes, priors):
             + log_prior_white(u, shapes, priors))
 
 
-# book/roads/likelihood.ipynb, cell likelihood-31
+# book/roads/likelihood.ipynb, cell likelihood-23
 def log_posterior(u, X, y, shapes, priors, nodes):
     """Log posterior density of u up to the evidence, nats.  [eq-lik-posterior]
 

@@ -7,7 +7,7 @@ probabilities were normalised a second time, and five of seven scores are simply
 that this can give.
 """
 
-__all__ = ["network_logits", "network_log_probs", "log_objective", "mle_objective", "mle_start",
+__all__ = ["network_logits", "network_log_probs", "mle_start", "log_objective", "mle_objective",
            "separated_sticks", "MLEFit", "mle_work", "fit_mle", "PointFit", "MLE", "MAP",
            "softmax_twice", "softmax_twice_ceiling"]
 
@@ -41,7 +41,7 @@ from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_log_probs
 
 
-# book/roads/mle.ipynb, cell mle-05
+# book/roads/mle.ipynb, cell mle-04
 def network_logits(theta, X):
     """Output logits of the deterministic, gate-averaged network.  [eq-mle-network]
 
@@ -59,7 +59,22 @@ def network_log_probs(theta, X):
     return stick_log_probs(network_logits(theta, X))
 
 
-# book/roads/mle.ipynb, cell mle-10
+# book/roads/mle.ipynb, cell mle-05
+def mle_start(shapes, rng):
+    """A random start phi (P,) of moderate logits.  [eq-mle-start]
+
+    shapes Shapes, rng a Generator. Weights uniform within 1/sqrt(inputs), biases
+    of the sticks such that all shares are about equal, tau = 1.
+    """
+    (J, h1), (G, D), A, tau = shapes.fields
+    fair = lambda n: -np.log(np.arange(n, 0, -1.0))
+    beta1 = rng.uniform(-1, 1, (J, h1)) / (h1 - 1) ** 0.5
+    beta0 = rng.uniform(-1, 1, (G, D)) / (D - 1) ** 0.5
+    beta1[:, -1], beta0[:, -1] = fair(J), fair(G)
+    return pack(Theta(beta1, beta0, rng.uniform(-1, 1, A) / D**0.5, np.ones(tau)))
+
+
+# book/roads/mle.ipynb, cell mle-13
 def log_objective(phi, X, y, shapes, objective="exact", priors=None, nodes=None):
     """The objective at phi (P,), nats; differentiable by autograd.
     [eq-mle-objective, eq-mle-map]
@@ -74,7 +89,7 @@ def log_objective(phi, X, y, shapes, objective="exact", priors=None, nodes=None)
     return total if priors is None else total + log_prior(phi, shapes, priors)
 
 
-# book/roads/mle.ipynb, cell mle-11
+# book/roads/mle.ipynb, cell mle-14
 def _fast_objective(X, y, shapes, objective, priors, nodes):
     """log_objective and its slopes by hand.  [eq-lik-rho, eq-mle-back]"""
     if objective == "network":
@@ -116,22 +131,7 @@ def mle_objective(X, y, shapes, objective="exact", priors=None, nodes=None,
     return plain
 
 
-# book/roads/mle.ipynb, cell mle-16
-def mle_start(shapes, rng):
-    """A random start phi (P,) of moderate logits.  [eq-mle-start]
-
-    shapes Shapes, rng a Generator. Weights uniform within 1/sqrt(inputs), biases
-    of the sticks such that all shares are about equal, tau = 1.
-    """
-    (J, h1), (G, D), A, tau = shapes.fields
-    fair = lambda n: -np.log(np.arange(n, 0, -1.0))
-    beta1 = rng.uniform(-1, 1, (J, h1)) / (h1 - 1) ** 0.5
-    beta0 = rng.uniform(-1, 1, (G, D)) / (D - 1) ** 0.5
-    beta1[:, -1], beta0[:, -1] = fair(J), fair(G)
-    return pack(Theta(beta1, beta0, rng.uniform(-1, 1, A) / D**0.5, np.ones(tau)))
-
-
-# book/roads/mle.ipynb, cell mle-19
+# book/roads/mle.ipynb, cell mle-21
 def separated_sticks(theta, X, y, objective="exact"):
     """Which output sticks send every row to its side.  [eq-mle-separated]
 
@@ -155,7 +155,7 @@ def separated_sticks(theta, X, y, objective="exact"):
     return (right | (y[:, None] < stick)).all(0)
 
 
-# book/roads/mle.ipynb, cell mle-22
+# book/roads/mle.ipynb, cell mle-24
 @dataclass(frozen=True)
 class MLEFit:
     """Result of fit_mle.  [eq-mle-objective, eq-mle-converged]
@@ -195,7 +195,7 @@ class MLEFit:
         return class_log_probs(self.theta, X, self.nodes)
 
 
-# book/roads/mle.ipynb, cell mle-23
+# book/roads/mle.ipynb, cell mle-25
 def mle_work(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exact",
              priors=None, n_steps=20_000, lr=1e-3, rng=0, n_nodes=None, start=None,
              gradient="fast"):
@@ -255,7 +255,7 @@ def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exac
     return work.finish(drive(work, callback, checkpoint))
 
 
-# book/roads/mle.ipynb, cell mle-25
+# book/roads/mle.ipynb, cell mle-26
 class PointFit(NamedTuple):
     """A point estimate, as the estimator keeps it.  [eq-mle-objective]
 
@@ -291,7 +291,7 @@ def _begin_map(Z, y, n_classes, settings, rng):
     return _begin(Z, y, n_classes, settings, rng, settings.priors)
 
 
-# book/roads/mle.ipynb, cell mle-26
+# book/roads/mle.ipynb, cell mle-27
 def _predict(point, Z):
     if not point.nodes.w.size:
         return network_log_probs(point.theta, Z)
@@ -318,7 +318,7 @@ MLE = Learner(
 MAP = MLE._replace(begin=_begin_map, objective="log density")
 
 
-# book/roads/mle.ipynb, cell mle-34
+# book/roads/mle.ipynb, cell mle-32
 def softmax_twice(log_probs):
     """ln softmax of *probabilities*, the mistake.  [eq-mle-twice]
 

@@ -22,7 +22,7 @@ from cmn_literate.road_checks import check_climb, check_climbed
 from cmn_literate.engineering.runs import Work, drive
 
 
-# book/roads/optimizers.ipynb, cell optimizers-08
+# book/roads/optimizers.ipynb, cell optimizers-10
 class AdaBeliefState(NamedTuple):
     """What AdaBelief remembers.  [eq-opt-belief]
 
@@ -57,7 +57,7 @@ def adabelief_step(grad, state, lr=1e-3, b1=0.9, b2=0.999, eps=1e-16,
     return m * (-lr / (1 - b1**t)) / scale, AdaBeliefState(m, s, t)
 
 
-# book/roads/optimizers.ipynb, cell optimizers-24
+# book/roads/optimizers.ipynb, cell optimizers-25
 class OptimizeResult(NamedTuple):
     """What maximize returns.  [eq-opt-belief, eq-opt-resume]
 
@@ -79,7 +79,7 @@ class OptimizeResult(NamedTuple):
         return self.reason == "not finite"
 
 
-# book/roads/optimizers.ipynb, cell optimizers-25
+# book/roads/optimizers.ipynb, cell optimizers-26
 class Climb(NamedTuple):
     """Everything that the next step of a climb reads.  [eq-opt-resume]
 

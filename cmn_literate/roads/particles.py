@@ -26,7 +26,7 @@ from cmn_literate.network.latents import Local, Parameters, State, output_logits
 from cmn_literate.network.simulate import Theta
 
 
-# book/roads/particles.ipynb, cell particles-05
+# book/roads/particles.ipynb, cell particles-08
 def coin_cost(psi, tilt=None):
     """c(psi), nats; with tilt = (theta, ln 2 + K - theta xi^2 / 2) of xi the
     parabola that touches it at xi.  [eq-bb-coin, eq-bb-parabola]   psi (...)"""
@@ -35,7 +35,7 @@ def coin_cost(psi, tilt=None):
     return tilt[1] + 0.5 * tilt[0] * psi**2
 
 
-# book/roads/particles.ipynb, cell particles-08
+# book/roads/particles.ipynb, cell particles-14
 class Free(NamedTuple):
     """q in free numbers, rows of data last.  [eq-bb-free]   T(m) = m(m+1)/2
 
@@ -59,7 +59,7 @@ class Free(NamedTuple):
     x_C: anp.ndarray
 
 
-# book/roads/particles.ipynb, cell particles-09
+# book/roads/particles.ipynb, cell particles-15
 def free_shapes(shapes, n_rows):
     """Shapes of the fields of Free.  [eq-bb-free]
 
@@ -86,7 +86,7 @@ def unpack_free(vector, shapes, n_rows):
     return Free(*fields)
 
 
-# book/roads/particles.ipynb, cell particles-10
+# book/roads/particles.ipynb, cell particles-16
 def free_of(state):
     """The free numbers of a State; its tilts are dropped.  [eq-bb-free]"""
     (p, q), last = state, lambda v: np.ascontiguousarray(v.transpose())
@@ -118,7 +118,7 @@ def state_of(free, X):
                  Local(gamma, mu, Sigma, xi1, gate_tilt(X, *beta0)))
 
 
-# book/roads/particles.ipynb, cell particles-15
+# book/roads/particles.ipynb, cell particles-20
 def particles(free, noise):
     """Draws of all parameters and latent vectors; differentiable.  [eq-bb-draw]
 
@@ -136,7 +136,7 @@ def particles(free, noise):
                  moved(f.beta0_mu, f.beta0_C, e.beta0), A, tau), x1
 
 
-# book/roads/particles.ipynb, cell particles-18
+# book/roads/particles.ipynb, cell particles-23
 def log_terms(theta, x1, rows, tilts=(None, None)):
     """Logarithms of the model at the draws, nats; differentiable.
     [eq-bb-bound, eq-bb-coin]

@@ -39,7 +39,7 @@ from cmn_literate.network.predict import sample_parameters
 from cmn_literate.network.simulate import Priors, Theta, sample_theta
 
 
-# book/roads/posterior.ipynb, cell posterior-05
+# book/roads/posterior.ipynb, cell posterior-11
 @np.errstate(all="ignore")
 def _by_autograd(q, log_density, **problem):
     value, slope = value_and_grad(log_density)(np.asarray(q, dtype=float), **problem)
@@ -77,7 +77,7 @@ def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None,
     return partial(_by_autograd, log_density=plain, **problem), n_eps
 
 
-# book/roads/posterior.ipynb, cell posterior-08
+# book/roads/posterior.ipynb, cell posterior-14
 CAVI_SWEEPS = 100
 
 
@@ -101,7 +101,7 @@ def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
     return np.array(starts)
 
 
-# book/roads/posterior.ipynb, cell posterior-13
+# book/roads/posterior.ipynb, cell posterior-18
 def divergence_report(stats, target_accept):
     """What the statistics of a run have to say about divergences.  [eq-nuts-report]
 
@@ -115,7 +115,7 @@ def divergence_report(stats, target_accept):
             f"target_accept (it was {target_accept})")
 
 
-# book/roads/posterior.ipynb, cell posterior-15
+# book/roads/posterior.ipynb, cell posterior-20
 def posterior_work(
         X, y, n_experts, latent_dim=None, n_classes=None,
         priors=Priors(),  # noqa: B008  Priors are frozen
@@ -145,7 +145,7 @@ def posterior_work(
     return work._replace(finish=finish, problem=("posterior", X, y, work.problem))
 
 
-# book/roads/posterior.ipynb, cell posterior-16
+# book/roads/posterior.ipynb, cell posterior-21
 def sample_posterior(
         X, y, n_experts, latent_dim=None, n_classes=None,
         priors=Priors(),  # noqa: B008  Priors are frozen
@@ -175,7 +175,7 @@ def sample_posterior(
     return work.finish(drive(work, callback, checkpoint, n_jobs))
 
 
-# book/roads/posterior.ipynb, cell posterior-18
+# book/roads/posterior.ipynb, cell posterior-22
 def _steps(settings):
     options = learner_options(settings)
     return options["n_chains"] * (options["n_warmup"] + options["n_draws"])

@@ -10,7 +10,7 @@ __all__ = ["StepSize", "start_step", "adapt_step", "find_step", "Moments", "obse
            "regularised_variance", "windows"]
 
 
-# book/roads/warmup.ipynb, cell warmup-02
+# book/roads/warmup.ipynb, cell warmup-07
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from cmn_literate.roads.hmc import draw_momentum, hamiltonian, leapfrog
 
 
-# book/roads/warmup.ipynb, cell warmup-05
+# book/roads/warmup.ipynb, cell warmup-08
 class StepSize(NamedTuple):
     """Dual averaging of ln(step).  [eq-nuts-dual, eq-nuts-dual-mean]
 
@@ -49,7 +49,7 @@ def adapt_step(s, accept, target=0.8):
     return StepSize(log_step, log_mean, error, count, s.centre)
 
 
-# book/roads/warmup.ipynb, cell warmup-08
+# book/roads/warmup.ipynb, cell warmup-13
 def find_step(value_and_grad, point, inv_mass, rng, step=1.0):
     """A step of the right order: twice or half as long crosses acceptance 0.8.
     [eq-nuts-first-step]   point: where the chain is -> float"""
@@ -68,7 +68,7 @@ def find_step(value_and_grad, point, inv_mass, rng, step=1.0):
     return float(step)
 
 
-# book/roads/warmup.ipynb, cell warmup-11
+# book/roads/warmup.ipynb, cell warmup-16
 class Moments(NamedTuple):
     """Running count, mean (P,) and sum of squared deviations (P,).
     [eq-nuts-welford]"""
@@ -90,7 +90,7 @@ def regularised_variance(moments):
     return (n * moments.square / max(n - 1, 1) + 5e-3) / (n + 5)
 
 
-# book/roads/warmup.ipynb, cell warmup-13
+# book/roads/warmup.ipynb, cell warmup-18
 def windows(n_warmup):
     """Edges of the windows in which variances are collected, as counts of
     transitions; none for a warm-up below 20.  [eq-nuts-windows]   -> tuple"""

@@ -8,7 +8,7 @@ names the labels, starts the ascent and averages.
 __all__ = ["column_scale", "fit_starts", "CMNClassifier"]
 
 
-# book/use/classifier.ipynb, cell classifier-02
+# book/use/classifier.ipynb, cell classifier-04
 import warnings
 from copy import copy
 from dataclasses import asdict, replace
@@ -34,7 +34,7 @@ from cmn_literate.use.uncertainty import (
     average_log_proba, split_entropy, summarize_experts)
 
 
-# book/use/classifier.ipynb, cell classifier-05
+# book/use/classifier.ipynb, cell classifier-30
 def column_scale(X, standardize=True):
     """Mean and standard deviation of every column.  [eq-clf-scale]
 
@@ -56,7 +56,7 @@ def column_scale(X, standardize=True):
     return mean, np.where(flat, 1.0, scale)
 
 
-# book/use/classifier.ipynb, cell classifier-11
+# book/use/classifier.ipynb, cell classifier-34
 def fit_starts(est, Z, codes):
     """The fits that the estimator keeps.  [eq-clf-average, eq-clf-select]
 
@@ -85,7 +85,7 @@ def fit_starts(est, Z, codes):
     return fits, cut
 
 
-# book/use/classifier.ipynb, cell classifier-12
+# book/use/classifier.ipynb, cell classifier-35
 def _best_by_holdout(est, Z, codes, rngs, run):
     """The start with the best log score on held-out rows, fitted again on all;
     after Ctrl-C the best finished start, or else the first, as it is."""
@@ -111,7 +111,7 @@ def _best_by_holdout(est, Z, codes, rngs, run):
         return [kept], True
 
 
-# book/use/classifier.ipynb, cell classifier-17
+# book/use/classifier.ipynb, cell classifier-37
 class CMNClassifier(ClassifierMixin, BaseEstimator):
     """Conditional mixture network: a probability for every class.
 

@@ -12,7 +12,7 @@ __all__ = ["make_pinwheels", "pinwheel_proba", "WAVES", "PAIRS", "make_waveform"
            "holdout_rows", "SPLITS", "training_sizes", "PAPER_RUNS"]
 
 
-# book/use/datasets.ipynb, cell datasets-03
+# book/use/datasets.ipynb, cell datasets-04
 import fnmatch
 import hashlib
 import os
@@ -59,7 +59,7 @@ def make_pinwheels(
     return scale * X, y
 
 
-# book/use/datasets.ipynb, cell datasets-11
+# book/use/datasets.ipynb, cell datasets-10
 def pinwheel_proba(
     X, n_classes=5, radial_std=0.7, tangential_std=0.3, rate=0.2, scale=10.0):
     """The exact p(class | x) of make_pinwheels.  [eq-pinwheel-density]
@@ -92,13 +92,13 @@ def pinwheel_proba(
         return density / density.sum(1, keepdims=True)
 
 
-# book/use/datasets.ipynb, cell datasets-20
+# book/use/datasets.ipynb, cell datasets-15
 # h1, h2, h3 as rows [eq-waves], and the two waves that each class blends
 WAVES = np.maximum(6.0 - np.abs(np.arange(1, 22) - np.array([[7], [15], [11]])), 0)
 PAIRS = ((0, 1), (0, 2), (1, 2))
 
 
-# book/use/datasets.ipynb, cell datasets-21
+# book/use/datasets.ipynb, cell datasets-16
 def make_waveform(n, rng):
     """n noisy blends of two triangular waves.  [eq-waveform]
 
@@ -111,7 +111,7 @@ def make_waveform(n, rng):
     return u * a + (1 - u) * b + rng.normal(size=(n, 21)), y
 
 
-# book/use/datasets.ipynb, cell datasets-24
+# book/use/datasets.ipynb, cell datasets-20
 def waveform_proba(X):
     """The exact p(class | x) of make_waveform.  [eq-waveform-density]
 
@@ -133,7 +133,7 @@ def waveform_proba(X):
     return np.exp(log_density - logsumexp(log_density, axis=1, keepdims=True))
 
 
-# book/use/datasets.ipynb, cell datasets-31
+# book/use/datasets.ipynb, cell datasets-24
 class Spec(NamedTuple):
     """What we know about a file: size, names, fingerprint and origin."""
 
@@ -164,7 +164,7 @@ class Dataset(NamedTuple):
     sha256: str
 
 
-# book/use/datasets.ipynb, cell datasets-32
+# book/use/datasets.ipynb, cell datasets-25
 _RICE = ("Area Perimeter Major_Axis_Length Minor_Axis_Length Eccentricity "
          "Convex_Area Extent")
 _CELL = (
@@ -216,7 +216,7 @@ FILES = {
 UCI = "https://archive.ics.uci.edu/static/public"
 
 
-# book/use/datasets.ipynb, cell datasets-34
+# book/use/datasets.ipynb, cell datasets-26
 def _parse(name, content, source):
     """The Dataset in these bytes; ValueError unless they are the known file.
 
@@ -242,7 +242,7 @@ def _parse(name, content, source):
     return Dataset(X, y, spec.features, spec.classes, source, digest)
 
 
-# book/use/datasets.ipynb, cell datasets-36
+# book/use/datasets.ipynb, cell datasets-27
 def _from_scikit_learn(name):
     """Bytes of iris.csv or wdbc.csv from scikit-learn, None without it."""
     if name not in ("iris", "wdbc"):
@@ -265,7 +265,7 @@ def _csv(name, rows):
     return "".join(",".join(row) + "\n" for row in table).encode()
 
 
-# book/use/datasets.ipynb, cell datasets-38
+# book/use/datasets.ipynb, cell datasets-28
 def rebuild_csv(name, raw_text):
     """Our CSV, as bytes, from the text of UCI's raw file.  [eq-sha256]
 
@@ -285,7 +285,7 @@ def rebuild_csv(name, raw_text):
     return content
 
 
-# book/use/datasets.ipynb, cell datasets-39
+# book/use/datasets.ipynb, cell datasets-29
 def _download(name):
     """Fetch UCI's archive with pooch (kept in its cache) and rebuild the CSV."""
     try:
@@ -312,7 +312,7 @@ def _download(name):
             name, "\n".join(content.read(m).decode() for m in found))
 
 
-# book/use/datasets.ipynb, cell datasets-41
+# book/use/datasets.ipynb, cell datasets-30
 def load(name, data_home=None, download=False):
     """The data set of that name, as a Dataset.  [eq-sha256]
 
@@ -347,7 +347,7 @@ def load(name, data_home=None, download=False):
     return _parse(name, content, source)
 
 
-# book/use/datasets.ipynb, cell datasets-42
+# book/use/datasets.ipynb, cell datasets-31
 def _how_to_get(name, data_home):
     """The message of load's FileNotFoundError."""
     spec = FILES[name]
@@ -371,7 +371,7 @@ def _how_to_get(name, data_home):
         "in one of these folders."])
 
 
-# book/use/datasets.ipynb, cell datasets-54
+# book/use/datasets.ipynb, cell datasets-39
 def _classwise(y, rng):
     """Rows shuffled within classes, rank of each in its class, size of that."""
     rows = rng.permutation(len(y))
@@ -381,7 +381,7 @@ def _classwise(y, rng):
         rows, np.concatenate([np.arange(s) for s in size]), np.repeat(size, size))
 
 
-# book/use/datasets.ipynb, cell datasets-55
+# book/use/datasets.ipynb, cell datasets-40
 def stratified_split(y, n_train, n_test, rng):
     """Row numbers train (n_train,) and test (n_test,), disjoint.  [eq-quota]
 
@@ -406,7 +406,7 @@ def stratified_split(y, n_train, n_test, rng):
     return rest[rows[np.argsort(order, kind="stable")[:n_train]]], test
 
 
-# book/use/datasets.ipynb, cell datasets-60
+# book/use/datasets.ipynb, cell datasets-44
 def holdout_rows(codes, n_test, rng):
     """Row numbers to fit and to score, classes in proportion.  [eq-clf-rank]
 
@@ -419,7 +419,7 @@ def holdout_rows(codes, n_test, rng):
     return np.sort(order[:-n_test]), np.sort(order[-n_test:])
 
 
-# book/use/datasets.ipynb, cell datasets-63
+# book/use/datasets.ipynb, cell datasets-47
 # first and last training size, rows of the test set
 SPLITS = {
     "pinwheels": (50, 1600, 500), "waveform": (60, 3840, 1160),

@@ -13,7 +13,7 @@ __all__ = ["check_proba", "accuracy", "log_scores", "log_predictive_density", "b
            "steps_within", "decay_steps"]
 
 
-# book/use/metrics.ipynb, cell metrics-02
+# book/use/metrics.ipynb, cell metrics-05
 import warnings
 from numbers import Real
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from scipy.special import logsumexp
 from cmn_literate.checks import check_count, check_y, real_array
 
 
-# book/use/metrics.ipynb, cell metrics-05
+# book/use/metrics.ipynb, cell metrics-06
 def check_proba(y, proba, log=False):
     """y (n,) int64 and p (n, L) after checking that they fit.  [eq-simplex]
 
@@ -56,7 +56,7 @@ def check_proba(y, proba, log=False):
     return y, np.clip(p, low, high)
 
 
-# book/use/metrics.ipynb, cell metrics-08
+# book/use/metrics.ipynb, cell metrics-09
 def accuracy(y, proba):
     """Share of rows whose most probable class is the true one.  [eq-accuracy]
 
@@ -66,7 +66,7 @@ def accuracy(y, proba):
     return float((p.argmax(1) == y).mean())
 
 
-# book/use/metrics.ipynb, cell metrics-11
+# book/use/metrics.ipynb, cell metrics-12
 def log_scores(y, proba, log=False):
     """Log score of each row, ln p[n, y_n], (n,) in nats.  [eq-lpd]
 
@@ -78,7 +78,7 @@ def log_scores(y, proba, log=False):
         return picked if log else np.log(picked)
 
 
-# book/use/metrics.ipynb, cell metrics-12
+# book/use/metrics.ipynb, cell metrics-13
 def log_predictive_density(y, proba, log=False):
     """Mean log score, in nats per row.  [eq-lpd]
 
@@ -98,7 +98,7 @@ def log_predictive_density(y, proba, log=False):
     return float(scores.mean())
 
 
-# book/use/metrics.ipynb, cell metrics-16
+# book/use/metrics.ipynb, cell metrics-17
 def brier(y, proba):
     """Mean squared distance between forecast and outcome, in [0, 2].  [eq-brier]
 
@@ -109,7 +109,7 @@ def brier(y, proba):
     return float(((p - np.eye(p.shape[1])[y]) ** 2).sum(1).mean())
 
 
-# book/use/metrics.ipynb, cell metrics-22
+# book/use/metrics.ipynb, cell metrics-21
 class Reliability(NamedTuple):
     """Bins of a reliability diagram.  [eq-bins, eq-reliability]
 
@@ -123,7 +123,7 @@ class Reliability(NamedTuple):
     count: np.ndarray
 
 
-# book/use/metrics.ipynb, cell metrics-23
+# book/use/metrics.ipynb, cell metrics-22
 def reliability(y, proba, n_bins=20, bins="width"):
     """Mean confidence and share of hits per bin.   -> Reliability
 
@@ -153,7 +153,7 @@ def reliability(y, proba, n_bins=20, bins="width"):
         return Reliability(edges, total(c) / count, total(hit) / count, count)
 
 
-# book/use/metrics.ipynb, cell metrics-27
+# book/use/metrics.ipynb, cell metrics-24
 def expected_calibration_error(
     y, proba, n_bins=20, kind="top-label", bins="width"):
     """Mean |share of hits - confidence| over bins, weighted by rows.
@@ -178,7 +178,7 @@ def expected_calibration_error(
         np.abs(r.accuracy - r.confidence)[used] @ r.count[used] / r.count.sum())
 
 
-# book/use/metrics.ipynb, cell metrics-30
+# book/use/metrics.ipynb, cell metrics-26
 def plot_reliability(bins, ax=None, label=None, **style):
     """Draw a Reliability: hits against confidence.  [eq-reliability]   -> Axes
 
@@ -200,7 +200,7 @@ def plot_reliability(bins, ax=None, label=None, **style):
     return ax
 
 
-# book/use/metrics.ipynb, cell metrics-37
+# book/use/metrics.ipynb, cell metrics-33
 def ece_if_calibrated(proba, rng, n_draws=200, **options):
     """ECEs that chance alone would give if proba were exactly right, (n_draws,).
 
@@ -217,7 +217,7 @@ def ece_if_calibrated(proba, rng, n_draws=200, **options):
         [expected_calibration_error(labels, proba, **options) for labels in draws])
 
 
-# book/use/metrics.ipynb, cell metrics-45
+# book/use/metrics.ipynb, cell metrics-40
 def _check_log_lik(log_lik):
     """Draws by rows (S, N), from (S, N) or (chains, draws, N).  [eq-loo]"""
     values = real_array(log_lik, "log_lik")
@@ -240,7 +240,7 @@ def _check_log_lik(log_lik):
     return values
 
 
-# book/use/metrics.ipynb, cell metrics-46
+# book/use/metrics.ipynb, cell metrics-41
 class Elpd(NamedTuple):
     """Expected log predictive density from training rows, in nats.  [eq-loo]
 
@@ -283,7 +283,7 @@ def waic(log_lik):
     return _total(lppd - p_rows, p_rows, np.full(len(lppd), np.nan))
 
 
-# book/use/metrics.ipynb, cell metrics-50
+# book/use/metrics.ipynb, cell metrics-45
 def pareto_fit(excesses):
     """Tail index k and scale sigma of a generalised Pareto law.
     [eq-pareto, eq-pareto-profile]   excesses (M,) > 0, ascending -> floats"""
@@ -300,7 +300,7 @@ def pareto_fit(excesses):
     return (M * k + 10 * 0.5) / (M + 10), -k / b
 
 
-# book/use/metrics.ipynb, cell metrics-52
+# book/use/metrics.ipynb, cell metrics-47
 def smooth_tail(log_weights):
     """Log weights with their upper tail replaced by Pareto quantiles, and its k.
     [eq-pareto]   (S,) -> (S,) of which the largest is at most what it was, float
@@ -326,7 +326,7 @@ def smooth_tail(log_weights):
     return x + top, k
 
 
-# book/use/metrics.ipynb, cell metrics-53
+# book/use/metrics.ipynb, cell metrics-48
 def psis_loo(log_lik):
     """Leave-one-out elpd by Pareto-smoothed importance sampling.
     [eq-loo-identity, eq-pareto]
@@ -357,7 +357,7 @@ def psis_loo(log_lik):
     return _total(rows, lppd - rows, k)
 
 
-# book/use/metrics.ipynb, cell metrics-57
+# book/use/metrics.ipynb, cell metrics-51
 def _check_trace(trace):
     """An objective by steps, (T,), T >= 1.  [eq-steps-within]"""
     trace = real_array(trace, "trace")

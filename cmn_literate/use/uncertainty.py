@@ -7,11 +7,11 @@ tells where the gate hesitates; with draws of the parameters it separates noise 
 doubt that more rows would remove.
 """
 
-__all__ = ["average_log_proba", "Uncertainty", "entropy", "divergence", "mutual_information",
+__all__ = ["Uncertainty", "entropy", "divergence", "average_log_proba", "mutual_information",
            "split_entropy", "ExpertSummary", "summarize_experts"]
 
 
-# book/use/uncertainty.ipynb, cell uncertainty-02
+# book/use/uncertainty.ipynb, cell uncertainty-05
 from typing import NamedTuple
 
 import numpy as np
@@ -28,17 +28,7 @@ from cmn_literate.network.predict import gate_log_probs, sample_parameters
 from cmn_literate.network.simulate import Theta
 
 
-# book/use/uncertainty.ipynb, cell uncertainty-05
-def average_log_proba(logs):
-    """Log of the mean of forecasts.  [eq-clf-average]
-
-    logs (R, n, L) -> (n, L) nats
-    """
-    logs = np.asarray(logs)
-    return logsumexp(logs, axis=0) - np.log(len(logs))
-
-
-# book/use/uncertainty.ipynb, cell uncertainty-08
+# book/use/uncertainty.ipynb, cell uncertainty-06
 class Uncertainty(NamedTuple):
     """Entropy of a forecast, split in two ways; nats, each (n,).
 
@@ -54,6 +44,7 @@ class Uncertainty(NamedTuple):
     epistemic: np.ndarray
 
 
+# book/use/uncertainty.ipynb, cell uncertainty-07
 def entropy(log_p):
     """H[p] from log p (..., L), in nats.  [eq-clf-entropy]    -> (...)"""
     return -np.sum(np.exp(log_p) * np.where(np.isfinite(log_p), log_p, 0.0),
@@ -67,7 +58,17 @@ def divergence(log_q, log_p):
     return np.sum(q * gap, axis=-1)
 
 
-# book/use/uncertainty.ipynb, cell uncertainty-12
+# book/use/uncertainty.ipynb, cell uncertainty-10
+def average_log_proba(logs):
+    """Log of the mean of forecasts.  [eq-clf-average]
+
+    logs (R, n, L) -> (n, L) nats
+    """
+    logs = np.asarray(logs)
+    return logsumexp(logs, axis=0) - np.log(len(logs))
+
+
+# book/use/uncertainty.ipynb, cell uncertainty-13
 def mutual_information(starts, Z, log_p, n_draws, rng):
     """E_q KL[p(y|x,Theta) || p(y|x)], by draws of Theta.
 
@@ -87,7 +88,7 @@ def mutual_information(starts, Z, log_p, n_draws, rng):
     return total / (each * len(starts))
 
 
-# book/use/uncertainty.ipynb, cell uncertainty-16
+# book/use/uncertainty.ipynb, cell uncertainty-18
 def split_entropy(starts, Z, n_draws=64, random_state=0):
     """Both splits of the doubt.  [eq-clf-between, eq-clf-epistemic]
 
@@ -111,7 +112,7 @@ def split_entropy(starts, Z, n_draws=64, random_state=0):
     return Uncertainty(total, within, total - within, total - epistemic, epistemic)
 
 
-# book/use/uncertainty.ipynb, cell uncertainty-19
+# book/use/uncertainty.ipynb, cell uncertainty-26
 class ExpertSummary(NamedTuple):
     """What the K experts of a fit say, in the units of X.
 
@@ -129,7 +130,7 @@ class ExpertSummary(NamedTuple):
     logit_offset: np.ndarray
 
 
-# book/use/uncertainty.ipynb, cell uncertainty-20
+# book/use/uncertainty.ipynb, cell uncertainty-27
 def summarize_experts(parameters, a0, mean, scale):
     """Experts in the units of X.   -> ExpertSummary
 

@@ -9,19 +9,23 @@ import re
 import shutil
 import threading
 from functools import partial
+from importlib.resources import files
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlparse
 
+import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from tangle import ROOT, chapter_order
+from tangle import ROOT, chapter_order, folded, marker
 
 HTML = ROOT / "_build/html"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update",
          "--disable-sync"]
 LAST_RESORT = 900_000                               # milliseconds; for what never comes
 PAGES = ["book/intro.html"] + [f"{c}.html" for c in chapter_order() if (ROOT / f"{c}.ipynb").exists()]
+
+ALL_PAGES = ["book/intro.html", *(f"{c}.html" for c in chapter_order()), "search.html", "genindex.html"]
 
 
 def need(thing, found):
@@ -131,11 +135,133 @@ def test_every_page_fits_a_laptop_and_a_phone(page, site):
             "all => all.map(e => [e.scrollWidth - e.clientWidth, e.parentElement.id || e.textContent.slice(0, 40)])")
         seen += len(found)
         cut += [f"{path}: {name}" for excess, name in found if excess > 4]
+        boxes = page.locator("article .cell_input pre, article .cell_output pre").evaluate_all("all => all.filter(e => e.scrollWidth > e.clientWidth + 2).length")
+        cut += [f"{path}: {boxes} boxes of code"] * bool(boxes)
         page.set_viewport_size({"width": 390, "height": 800})
         if page.evaluate("document.documentElement.scrollWidth") > 391:
             wide.append(path)
     assert seen > 400 and not cut, "\n".join(cut)
     assert not wide
+
+
+# ---- two layers
+
+CHAPTER = "book/network/gate.html"
+
+
+def opened(page, site, path):
+    page.goto(f"{site}/{path}")
+    page.evaluate("async () => { if (window.MathJax) await MathJax.startup.promise }")
+    return page
+
+
+def test_checks_are_one_line_and_lead_to_their_equations(page, site):
+    opened(page, site, CHAPTER)
+    folds = page.locator("article details.fold.verify")
+    notebook = nbformat.read(ROOT / "book/network/gate.ipynb", as_version=4)
+    closed = [c for c in notebook.cells if c.cell_type == "code" and marker(c)[0] == "verify" and folded(c)]
+    assert folds.count() == len(closed) > 5
+    assert folds.evaluate_all("all => all.every(d => !d.open && d.getBoundingClientRect().height < 80)")
+    for cell, text in zip(closed, folds.locator("summary").all_inner_texts()):
+        said = cell.outputs[0].text.strip().split("\n")[0]
+        assert "checked" in text and " ".join(said.split()) in " ".join(text.split())
+    for cell in closed:
+        links = page.locator(f"#{cell.id} .eqs a")
+        assert links.evaluate_all("all => all.map(a => a.dataset.eq)") == marker(cell)[1]
+    assert "#|" not in page.inner_text("article")
+    assert page.errors == []
+
+
+def test_an_equation_leads_to_its_check_which_opens(page, site):
+    opened(page, site, CHAPTER)
+    link = page.locator(".eq-checks a[href^='#']").first
+    cell = link.get_attribute("href")[1:]
+    assert not page.locator(f"#{cell} details.fold").first.evaluate("d => d.open")
+    link.click()
+    page.wait_for_function("id => document.querySelector(`#${id} details.fold`).open", arg=cell)
+    assert page.locator(f"#{cell} .cell_input").is_visible()
+
+
+def test_show_all_code_is_remembered(page, site):
+    opened(page, site, CHAPTER)
+    button = page.locator("#cmn-all")
+    assert button.inner_text() == "Show all code" and button.get_attribute("aria-pressed") == "false"
+    button.click()
+    assert page.locator("article details.fold:not(.solution)").evaluate_all("all => all.every(d => d.open)")
+    opened(page, site, "book/network/experts.html")
+    assert page.locator("article details.fold:not(.solution)").evaluate_all("all => all.length > 5 && all.every(d => d.open)")
+    page.locator("#cmn-all").click()
+    opened(page, site, CHAPTER)
+    assert page.locator("article details.fold").evaluate_all("all => all.every(d => !d.open)")
+
+
+def test_a_link_shows_its_equation_or_reference_before_it_is_followed(page, site):
+    opened(page, site, CHAPTER)
+    away = page.locator("article p a[href*='.html#equation-']").first
+    away.scroll_into_view_if_needed()
+    away.hover()
+    page.locator("#cmn-card mjx-container").wait_for()
+    page.keyboard.press("Escape")
+    assert page.locator("#cmn-card").count() == 0
+    away.focus()
+    page.locator("#cmn-card mjx-container").wait_for()
+    opened(page, site, "book/intro.html")
+    cited = page.locator("article a[href*='references.html#']").first
+    cited.hover()
+    page.locator("#cmn-card").wait_for()
+    assert re.search(r"(19|20)\d\d", page.inner_text("#cmn-card"))
+    assert page.errors == []
+
+
+def test_the_tab_key_does_not_stop_at_formulas(page, site):
+    opened(page, site, CHAPTER)
+    assert page.locator("mjx-container[tabindex='0']").count() == 0 < page.locator("mjx-container").count()
+
+
+def test_paper_has_everything_open_and_nothing_cut(page, site):
+    opened(page, site, CHAPTER)
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    solutions = page.locator("article details.sd-dropdown")
+    assert solutions.count() >= 3 and solutions.evaluate_all("all => all.every(d => d.open)")
+    assert page.locator("article .cell_input pre").evaluate_all("all => all.every(e => e.scrollWidth <= e.clientWidth + 2)")
+    assert not page.locator(".bd-sidebar-primary").is_visible() and not page.locator("#cmn-all").is_visible()
+
+
+def test_a_phone_is_told_what_scrolls(page, site):
+    page.set_viewport_size({"width": 390, "height": 800})
+    opened(page, site, CHAPTER)
+    page.wait_for_function("document.querySelectorAll('.scroll-hint').length > 0")
+    cut = page.locator("article mjx-container[display=true]").evaluate_all("all => all.filter(e => e.scrollWidth - e.clientWidth > 6).length")
+    assert 0 < cut <= page.locator(".scroll-hint").count()
+
+
+@pytest.mark.parametrize("path", ALL_PAGES)
+def test_page_is_accessible(page, site, path):
+    """No serious finding of axe, on light ground and on dark.  Code is left out: its colours are those of one style, looked at on one page."""
+    axe = files("axe_playwright_python").joinpath("axe.min.js").read_text()
+    page.route("**/mathjax/**", lambda route: route.abort())             # formulas are looked at on one page
+    page.goto(f"{site}/{path}")
+    page.evaluate(axe)
+    page.evaluate("document.querySelectorAll('pre span').forEach(e => e.replaceWith(e.textContent))")
+    page.evaluate("document.querySelectorAll('div.math').forEach(e => { e.textContent = 'formula'; })")
+    found = []
+    for theme, rules in (("light", "{resultTypes: ['violations']}"), ("dark", "{resultTypes: ['violations'], runOnly: ['color-contrast']}")):
+        page.evaluate("theme => Object.assign(document.documentElement.dataset, {theme, mode: theme})", theme)
+        for v in page.evaluate(f"axe.run(document, {rules})")["violations"]:
+            if v["impact"] in ("serious", "critical") or v["id"] == "empty-table-header":
+                found += [f"{theme}, {v['id']}: {n['html'][:160]}" for n in v["nodes"]]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_formulas_and_code_are_accessible(page, site, theme):
+    opened(page, site, "book/start/algorithm.html")
+    page.evaluate("theme => Object.assign(document.documentElement.dataset, {theme, mode: theme})", theme)
+    page.evaluate("window.cmnBook.openAll()")
+    page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
+    found = page.evaluate("axe.run(document.querySelector('article'), {resultTypes: ['violations']})")["violations"]
+    assert [v["id"] for v in found if v["impact"] in ("serious", "critical")] == []
 
 
 @pytest.mark.parametrize("width, scheme", [(320, "dark"), (390, "light"), (1200, "dark")])
