@@ -173,11 +173,11 @@ def module_page(module, chapters, cells, known):
     here = os.path.dirname(api_path(module.name))
     link = lambda path: os.path.relpath(path, here)
     if module.chapter:
-        origin = f"Derived in [{headline(chapters[module.chapter])[0]}]({link(module.chapter)})."
+        origin = f"is derived in [{headline(chapters[module.chapter])[0]}]({link(module.chapter)})"
     else:
-        origin = f"Written by hand in `{PACKAGE}/{module.name.replace('.', '/')}.py`; it holds none of the book's mathematics."
-    out = [f"# `{module.name}`", "", sentence(module, chapters), "",
-           f"{origin} Import its names from `{PACKAGE}.{module.name}`. [All modules]({link(API + '.md')})", ""]
+        origin = "is written by hand and holds none of the book's mathematics"
+    out = [f"# `{module.name}`", "", f"`{PACKAGE}.{module.name}` {origin}. {sentence(module, chapters)}", "",
+           f"[All modules]({link(API + '.md')})", ""]
     top, origins = module.top(), module.origins()
     for name in module.names:
         out += [f"## `{name}`", ""]

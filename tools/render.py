@@ -29,7 +29,7 @@ HOSTS = ("github.com", "gitlab.com", "codeberg.org")
 def repository():
     """Address of the public repository: CMN_REPO_URL, else a remote on a known host, else ""."""
     if url := os.environ.get("CMN_REPO_URL"):
-        return url.removesuffix(".git").rstrip("/")
+        return url.rstrip("/").removesuffix(".git")
     said = subprocess.run(["git", "remote", "-v"], cwd=ROOT, capture_output=True, text=True)
     for host, path in re.findall(r"(?:https://|git@|ssh://git@)([\w.]+)[:/](\S+)", said.stdout):
         if host in HOSTS:
