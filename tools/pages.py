@@ -73,11 +73,19 @@ def signature(node, owner=""):
     return f"{name}({', '.join(fields)})" if fields else name
 
 
+def within(line, width=90):
+    """The line, broken below its own beginning where it is longer than a page is wide."""
+    indent = re.match(r" *([\w, ]+?  +)?", line)[0]
+    return textwrap.wrap(line, width, subsequent_indent=" " * len(indent),
+                         break_long_words=False, break_on_hyphens=False) if len(line) > width else [line]
+
+
 def described(node, owner=""):
     """A signature and its docstring as a block that keeps the docstring's layout."""
     said = signature(node, owner)
     call = textwrap.wrap(said, 80, subsequent_indent=" " * (len(said.partition("(")[0]) + 1), break_long_words=False, break_on_hyphens=False)
-    return ["```text", *call, *textwrap.indent(ast.get_docstring(node) or "", "    ").splitlines(), "```", ""]
+    doc = textwrap.indent(ast.get_docstring(node) or "", "    ").splitlines()
+    return ["```text", *call, *(part for line in doc for part in within(line)), "```", ""]
 
 
 def public_methods(node):
@@ -180,7 +188,7 @@ def module_page(module, chapters, cells, known):
            f"[All modules]({link(API + '.md')})", ""]
     top, origins = module.top(), module.origins()
     for name in module.names:
-        out += [f"## `{name}`", ""]
+        out += [f"## `{name}`{{.api}}", ""]
         if name not in top:
             home = next((m for m in known if m.name == origins.get(name) and name in m.names), None)
             where = f"[`{home.name}`]({link(api_path(home.name))}#{home.anchors()[name]})" if home else f"`{origins.get(name, '')}`"
@@ -216,12 +224,12 @@ def api_index(known, chapters, root):
             out += [f"At the front door, `from {PACKAGE} import ...`, stand {', '.join(doors[:-1])} and {doors[-1]}.", ""]
     names = captions(root)
     for part in dict.fromkeys(m.name.split(".")[0] if m.chapter else "" for m in known):
-        rows = [[f"[`{m.name}`]({link(m)})", in_table(sentence(m, chapters)), ", ".join(to(m, name) for name in m.names)]
+        rows = [[f"[`{m.name}`]({link(m)}) {in_table(sentence(m, chapters))}", ", ".join(to(m, name) for name in m.names)]
                 for m in known if (m.name.split(".")[0] if m.chapter else "") == part]
         out += [f"## {names.get(part, part) if part else 'Below the chapters'}", ""]
         if not part:
             out += ["Checks of arguments, files and colours, written by hand: what every chapter may import.", ""]
-        out += [table(["module", "what it is for", "names"], rows)]
+        out += [table(["module, and what it is for", "names"], rows)]
     return "\n".join(out).rstrip() + "\n"
 
 

@@ -45,20 +45,20 @@ def page(book, name):
 def test_entry_has_signature_docstring_equations_and_its_cell(book):
     text = page(book, "api/a/first")
     assert text.startswith(pages.NOTE + "# `a.first`\n\n`cmn_literate.a.first` is derived in [Title](../../../a/first.ipynb). Doubling is easy.\n")
-    assert "## `f`\n\n```text\nf(x, *, scale=1)\n    Twice x.  [eq-f]\n\n    x (N,) -> (N,)\n```\n" in text
+    assert "## `f`{.api}\n\n```text\nf(x, *, scale=1)\n    Twice x.  [eq-f]\n\n    x (N,) -> (N,)\n```\n" in text
     assert '\nEquation {eq}`eq-f`. Defined in cell <a href="../../../a/first.html#first-02">first-02</a>.\n' in text
-    assert '## `LIMIT`\n\n```python\nLIMIT = 3\n```\n\nDefined in cell <a href="../../../a/first.html#first-02">first-02</a>.\n' in text
+    assert '## `LIMIT`{.api}\n\n```python\nLIMIT = 3\n```\n\nDefined in cell <a href="../../../a/first.html#first-02">first-02</a>.\n' in text
 
 
 def test_class_has_its_public_methods_and_their_equations(book):
-    text = page(book, "api/a/first").partition("## `F`")[2]
+    text = page(book, "api/a/first").partition("## `F`{.api}")[2]
     assert "\nF(width, *, deep=False)\n    A box.\n\n    width   in points\n" in text
     assert "\nF.opened(by=1)\n    An open box." in text and "\nF.area\n    Of its lid." in text and "_hidden" not in text
     assert 'Equations {eq}`eq-box`, {eq}`eq-f`. Defined in cell <a href="../../../a/first.html#first-03">first-03</a>.' in text
 
 
 def test_name_that_is_passed_on_leads_to_its_home(book):
-    assert "## `f`\n\nThe same as in [`a.first`](first.md#f).\n" in page(book, "api/a/second")
+    assert "## `f`{.api}\n\nThe same as in [`a.first`](first.md#f).\n" in page(book, "api/a/second")
 
 
 def test_plain_module_has_a_page(book):
@@ -69,9 +69,9 @@ def test_plain_module_has_a_page(book):
 
 def test_list_leads_to_every_name(book):
     text = page(book, "api")
-    assert "| [`a.first`](api/a/first.md) | Doubling is easy. | [`LIMIT`](api/a/first.md#limit), [`f`](api/a/first.md#f), [`F`](api/a/first.md#f-1) |" in text
-    assert "| [`a.second`](api/a/second.md) | Doubling is easy. | [`f`](api/a/second.md#f), [`G`](api/a/second.md#g) |" in text
-    assert "| [`palette`](api/palette.md) | One look \\| for all. | [`INK`](api/palette.md#ink), [`rows`](api/palette.md#rows) |" in text
+    assert "| [`a.first`](api/a/first.md) Doubling is easy. | [`LIMIT`](api/a/first.md#limit), [`f`](api/a/first.md#f), [`F`](api/a/first.md#f-1) |" in text
+    assert "| [`a.second`](api/a/second.md) Doubling is easy. | [`f`](api/a/second.md#f), [`G`](api/a/second.md#g) |" in text
+    assert "| [`palette`](api/palette.md) One look \\| for all. | [`INK`](api/palette.md#ink), [`rows`](api/palette.md#rows) |" in text
 
 
 def test_page_of_a_module_that_is_gone_goes(book, capsys):
@@ -84,3 +84,11 @@ def test_page_of_a_module_that_is_gone_goes(book, capsys):
 
 def test_formula_in_a_table_keeps_its_bars():
     assert pages.in_table("$|x| > 0$ | or") == r"$\vert x\vert  > 0$ \| or"
+
+
+def test_long_line_of_a_docstring_is_broken_below_its_beginning():
+    assert pages.within("    short") == ["    short"]
+    long = pages.within("    width   " + "word " * 30)
+    assert len(long) == 2 and long[1].startswith(" " * 12 + "word") and max(map(len, long)) <= 90
+    assert pages.within("    " + "plain words, " * 10)[1].startswith("    words")
+    assert pages.within("    " + "x" * 120) == ["    " + "x" * 120]
