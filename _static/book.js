@@ -84,6 +84,12 @@
     }
   }
 
+  function sidebar() {                                    // the theme's arrow beside a page with pages below it says nothing
+    for (const arrow of document.querySelectorAll(".bd-sidebar-primary li > details > summary")) {
+      arrow.setAttribute("aria-label", `Pages below ${arrow.closest("li").querySelector("a").textContent.trim()}`);
+    }
+  }
+
   const openAll = () => document.querySelectorAll("main details:not(.fold), main details.solution").forEach((d) => { d.open = true; });
   addEventListener("beforeprint", openAll);
   ready(() => {
@@ -91,6 +97,7 @@
     openTarget();
     addEventListener("hashchange", openTarget);
     cards();
+    sidebar();
     const typeset = window.MathJax?.startup?.promise;
     (typeset || Promise.resolve()).then(() => setTimeout(hints, 0));
     document.addEventListener("toggle", () => setTimeout(hints, 0), true);

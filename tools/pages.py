@@ -20,7 +20,7 @@ import nbformat
 import numpy as np
 from PIL import Image
 from prose import measure
-from tangle import DEFINITIONS, PACKAGE, ROOT, cell_name, headline, marker, module_file, module_sources, option, read_chapters, write_atomically
+from tangle import DEFINITIONS, PACKAGE, PLAIN, ROOT, cell_name, headline, marker, module_file, module_sources, option, read_chapters, write_atomically
 
 NOTE = "<!-- Written by tools/pages.py; edit its sources, not this page. -->\n\n"
 PICTURE = "book/use/classifier.ipynb"                      # its first figure stands in the README
@@ -53,59 +53,190 @@ def exports(chapters):
             if isinstance(node, DEFINITIONS) and not node.name.startswith("_")]
 
 
-def signature(node):
-    """How a function or class is called, as written."""
+def arguments(args):
+    """What is between the brackets of a call; a method's own object is left out."""
+    return re.sub(r"^(self|cls)\b(, )?", "", ast.unparse(args))
+
+
+def signature(node, owner=""):
+    """How a function, a class or a method of `owner` is called, as written."""
+    name = f"{owner}.{node.name}" if owner else node.name
     if not isinstance(node, ast.ClassDef):
+        if any(isinstance(d, ast.Name) and d.id in ("property", "cached_property") for d in node.decorator_list):
+            return name
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-        return f"{node.name}({ast.unparse(node.args)}){returns}"
+        return f"{name}({arguments(node.args) if owner else ast.unparse(node.args)}){returns}"
     init = next((n for n in node.body if isinstance(n, DEFINITIONS) and n.name == "__init__"), None)
     if init:
-        return f"{node.name}({ast.unparse(init.args).removeprefix('self').lstrip(', ')})"
+        return f"{name}({arguments(init.args)})"
     fields = [f"{n.target.id}={ast.unparse(n.value)}" if n.value else n.target.id for n in node.body if isinstance(n, ast.AnnAssign)]
-    return f"{node.name}({', '.join(fields)})"
+    return f"{name}({', '.join(fields)})" if fields else name
 
 
-def described(node):
+def within(line, width=90):
+    """The line, broken below its own beginning where it is longer than a page is wide."""
+    indent = re.match(r" *([\w, ]+?  +)?", line)[0]
+    return textwrap.wrap(line, width, subsequent_indent=" " * len(indent),
+                         break_long_words=False, break_on_hyphens=False) if len(line) > width else [line]
+
+
+def described(node, owner=""):
     """A signature and its docstring as a block that keeps the docstring's layout."""
-    call = textwrap.wrap(signature(node), 80, subsequent_indent=" " * (len(node.name) + 1), break_long_words=False, break_on_hyphens=False)
-    return ["```text", *call, *textwrap.indent(ast.get_docstring(node) or "", "    ").splitlines(), "```", ""]
+    said = signature(node, owner)
+    call = textwrap.wrap(said, 80, subsequent_indent=" " * (len(said.partition("(")[0]) + 1), break_long_words=False, break_on_hyphens=False)
+    doc = textwrap.indent(ast.get_docstring(node) or "", "    ").splitlines()
+    return ["```text", *call, *(part for line in doc for part in within(line)), "```", ""]
+
+
+def public_methods(node):
+    """The methods of a class that its users call."""
+    return [m for m in node.body if isinstance(m, DEFINITIONS) and not m.name.startswith("_")] if isinstance(node, ast.ClassDef) else []
 
 
 def entry(node):
-    """Markdown for one public name: signature, docstring, equations, and the methods of a class."""
-    lines = [f"### `{node.name}`", "", *described(node)]
-    if labels := re.findall(r"eq-[\w-]+", ast.get_docstring(node) or ""):
-        lines += ["Equations: " + ", ".join(f"{{eq}}`{label}`" for label in dict.fromkeys(labels)) + ".", ""]
-    if isinstance(node, ast.ClassDef):
-        for method in node.body:
-            if isinstance(method, DEFINITIONS) and not method.name.startswith("_"):
-                lines += described(method)
+    """Markdown for one function or class: signature, docstring, the methods of a class, and its equations."""
+    lines = described(node)
+    for method in public_methods(node):
+        lines += described(method, node.name)
+    text = "\n".join(ast.get_docstring(n) or "" for n in (node, *public_methods(node)))
+    if labels := dict.fromkeys(re.findall(r"\beq-[\w-]+", text)):
+        lines += [f"Equation{'s' * (len(labels) > 1)} " + ", ".join(f"{{eq}}`{label}`" for label in labels) + "."]
     return lines
 
 
-def api_page(chapters, root):
-    """Every public name of every module, with its docstring and its chapter."""
-    out = ["# API", "", "Every public name of `cmn_literate`, module by module in the order of the chapters that derive them.",
-           "The name in square brackets in a docstring is the label of the equation that the function computes.", ""]
-    for module, path in module_sources(chapters, root).items():
-        if not module_file(module, root).exists():                  # not tangled yet
+# ---- the API: one page for each module, and the list of all of them
+
+API = "book/validate/api"
+FRONT_DOOR = "__init__.py"
+
+
+class Module(NamedTuple):
+    """A module of the package as its page shows it."""
+    name: str           # e.g. network.gate
+    chapter: str        # path of the chapter that writes it, "" for a plain module
+    source: str
+    names: list         # that are public, in order
+
+    def top(self):
+        """{name: node} of what the module defines."""
+        found = {}
+        for node in ast.parse(self.source).body:
+            if isinstance(node, DEFINITIONS):
+                found[node.name] = node
+            elif isinstance(node, ast.Assign):
+                found |= {leaf.id: node for target in node.targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)}
+        return found
+
+    def origins(self):
+        """{name: module of the package that it is imported from}."""
+        return {a.asname or a.name: node.module.removeprefix(f"{PACKAGE}.") for node in ast.parse(self.source).body
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{PACKAGE}.") for a in node.names}
+
+    def anchors(self):
+        """{name: anchor of its heading}; two names that differ in their capitals alone are told apart by a number."""
+        seen, found = {}, {}
+        for name in self.names:
+            n = seen[name.lower()] = seen.get(name.lower(), -1) + 1
+            found[name] = name.lower() + f"-{n}" * (n > 0)
+        return found
+
+
+def modules(chapters, root):
+    """Every module: first those of the chapters, in their order, then the plain ones."""
+    homes = module_sources(chapters, root) | dict.fromkeys(PLAIN, "")
+    found = []
+    for name, chapter in homes.items():
+        if module_file(name, root).exists():                        # else not tangled yet
+            module = Module(name, chapter, module_file(name, root).read_text(encoding="utf-8"), [])
+            top = module.top()
+            names = ast.literal_eval(top["__all__"].value) if chapter else [n for n in top if not n.startswith("_")]
+            found.append(module._replace(names=names))
+    return found
+
+
+def cells_of(chapters):
+    """{chapter: {name: id of the cell that defines it}}."""
+    homes = {}
+    for cell in marked(chapters, "export"):
+        for node in ast.parse(cell.source).body:
+            bound = [node.name] if isinstance(node, DEFINITIONS) else [
+                leaf.id for target in getattr(node, "targets", []) for leaf in ast.walk(target) if isinstance(leaf, ast.Name)]
+            homes.setdefault(cell.path, {}).update(dict.fromkeys(bound, cell.name))
+    return homes
+
+
+def api_path(module):
+    """The page of a module, e.g. book/validate/api/network/gate.md of "network.gate"."""
+    return f"{API}/{module.replace('.', '/')}.md"
+
+
+def sentence(module, chapters):
+    """What a module is for: the first sentence of its chapter's claim, or of its docstring."""
+    said = headline(chapters[module.chapter])[1] if module.chapter else (ast.get_docstring(ast.parse(module.source)) or "").partition("\n\n")[0]
+    return first_sentence(" ".join(said.split()))
+
+
+def module_page(module, chapters, cells, known):
+    """Every public name of a module: how it is called, what it says, its equations, and the cell that defines it."""
+    here = os.path.dirname(api_path(module.name))
+    link = lambda path: os.path.relpath(path, here)
+    if module.chapter:
+        origin = f"is derived in [{headline(chapters[module.chapter])[0]}]({link(module.chapter)})"
+    else:
+        origin = "is written by hand and holds none of the book's mathematics"
+    out = [f"# `{module.name}`", "", f"`{PACKAGE}.{module.name}` {origin}. {sentence(module, chapters)}", "",
+           f"[All modules]({link(API + '.md')})", ""]
+    top, origins = module.top(), module.origins()
+    for name in module.names:
+        out += [f"## `{name}`{{.api}}", ""]
+        if name not in top:
+            home = next((m for m in known if m.name == origins.get(name) and name in m.names), None)
+            where = f"[`{home.name}`]({link(api_path(home.name))}#{home.anchors()[name]})" if home else f"`{origins.get(name, '')}`"
+            out += [f"The same as in {where}.", ""]
             continue
-        source = module_file(module, root).read_text(encoding="utf-8")
-        tree = ast.parse(source)
-        defined = {n.name: n for n in tree.body if isinstance(n, DEFINITIONS)}
-        defined |= {t.id: n for n in tree.body if isinstance(n, ast.Assign) for target in n.targets for t in ast.walk(target)
-                    if isinstance(t, ast.Name)}
-        origin = {a.name: n.module for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
-        link = os.path.relpath(path, "book/validate")
-        out += [f"## `{PACKAGE}.{module}`", "", f"Chapter: [{headline(chapters[path])[0]}]({link})", ""]
-        for name in ast.literal_eval(defined["__all__"].value):
-            if name not in defined:
-                out += [f"`{name}` is re-exported from `{origin[name]}`.", ""]
-            elif isinstance(defined[name], DEFINITIONS):
-                out += entry(defined[name])
-            else:
-                out += [f"### `{name}`", "", "```python", ast.get_source_segment(source, defined[name]), "```", ""]
+        if isinstance(top[name], DEFINITIONS):
+            lines = entry(top[name])
+        else:
+            lines = ["```python", ast.get_source_segment(module.source, top[name]), "```", ""]
+        cell = cells.get(module.chapter, {}).get(name)
+        defined = f'Defined in cell <a href="{link(module.chapter).removesuffix(".ipynb")}.html#{cell}">{cell}</a>.' if cell else ""
+        said = "" if lines[-1] in ("", "```") else lines.pop() + " "
+        out += [*lines, *([said + defined, ""] if said + defined else [])]
     return "\n".join(out).rstrip() + "\n"
+
+
+def in_table(text):
+    """A text without the sign that ends a cell of a table."""
+    return re.sub(r"\$[^$]*\$", lambda m: m[0].replace("|", r"\vert "), text).replace("|", r"\|")
+
+
+def api_index(known, chapters, root):
+    """The list of all modules: what each is for, and its public names."""
+    link = lambda module: os.path.relpath(api_path(module.name), "book/validate")
+    to = lambda module, name: f"[`{name}`]({link(module)}#{module.anchors()[name]})"
+    out = ["# API", "", f"Every public name of `{PACKAGE}`, module by module in the order of the chapters that derive them. Each name leads to its signature, "
+           "its docstring, its equations and the cell that defines it; the name in square brackets in a docstring is the label of an equation.", ""]
+    if (init := root / PACKAGE / FRONT_DOOR).exists():
+        homes = next((ast.literal_eval(n.value) for n in ast.parse(init.read_text(encoding="utf-8")).body
+                      if isinstance(n, ast.Assign) and getattr(n.targets[0], "id", "") == "_HOMES"), {})
+        doors = [to(module, name) for name, home in homes.items() for module in known if module.name == home]
+        if doors:
+            out += [f"At the front door, `from {PACKAGE} import ...`, stand {', '.join(doors[:-1])} and {doors[-1]}.", ""]
+    names = captions(root)
+    for part in dict.fromkeys(m.name.split(".")[0] if m.chapter else "" for m in known):
+        rows = [[f"[`{m.name}`]({link(m)}) {in_table(sentence(m, chapters))}", ", ".join(to(m, name) for name in m.names)]
+                for m in known if (m.name.split(".")[0] if m.chapter else "") == part]
+        out += [f"## {names.get(part, part) if part else 'Below the chapters'}", ""]
+        if not part:
+            out += ["Checks of arguments, files and colours, written by hand: what every chapter may import.", ""]
+        out += [table(["module, and what it is for", "names"], rows)]
+    return "\n".join(out).rstrip() + "\n"
+
+
+def api_pages(chapters, root):
+    """{path: text} of the list of modules and of the page of each."""
+    known, cells = modules(chapters, root), cells_of(chapters)
+    return {f"{API}.md": NOTE + api_index(known, chapters, root)} | {api_path(m.name): NOTE + module_page(m, chapters, cells, known) for m in known}
 
 
 def table(head, rows):
@@ -255,7 +386,7 @@ def symbol_table(symbols):
 def pages(root=ROOT):
     """{path: text} of every generated page whose sources exist."""
     chapters = read_chapters(root)
-    out = {"book/validate/api.md": NOTE + api_page(chapters, root)}
+    out = api_pages(chapters, root)
     if (root / "book/paper.toml").exists():
         paper = tomllib.loads((root / "book/paper.toml").read_text(encoding="utf-8"))
         out["book/validate/paper_to_book.md"] = NOTE + paper_page(paper, chapters, root)
@@ -395,13 +526,20 @@ def main(argv=None, root=ROOT):
     args = parser.parse_args(argv)
     wanted = {path: text if isinstance(text, bytes) else text.encode() for path, text in pages(root).items()}
     stale = [(path, data) for path, data in wanted.items() if not (root / path).exists() or (root / path).read_bytes() != data]
+    gone = [p for p in sorted((root / API).rglob("*.md")) if p.relative_to(root).as_posix() not in wanted]       # of modules that are no more
+    for path in gone:
+        if args.check:
+            print(f"pages: {path.relative_to(root)} is of no module; run 'make notebooks'", file=sys.stderr)
+        else:
+            path.unlink()
+            print(f"removed {path.relative_to(root)}")
     for path, data in stale:
         if args.check:
             print(f"pages: {path} is stale; run 'make notebooks'", file=sys.stderr)
         else:
             write_atomically(root / path, data)
             print(f"wrote {path}")
-    return 1 if args.check and stale else 0
+    return 1 if args.check and (stale or gone) else 0
 
 
 if __name__ == "__main__":

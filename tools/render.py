@@ -29,7 +29,7 @@ HOSTS = ("github.com", "gitlab.com", "codeberg.org")
 def repository():
     """Address of the public repository: CMN_REPO_URL, else a remote on a known host, else ""."""
     if url := os.environ.get("CMN_REPO_URL"):
-        return url.removesuffix(".git").rstrip("/")
+        return url.rstrip("/").removesuffix(".git")
     said = subprocess.run(["git", "remote", "-v"], cwd=ROOT, capture_output=True, text=True)
     for host, path in re.findall(r"(?:https://|git@|ssh://git@)([\w.]+)[:/](\S+)", said.stdout):
         if host in HOSTS:
@@ -38,7 +38,8 @@ def repository():
 
 
 def configure(app, config):
-    """Launch buttons and links to the source only where the repository is known."""
+    """Launch buttons and links to the source only where the repository is known; pages below a page are listed beside it alone."""
+    config.html_theme_options |= {"collapse_navbar": True}
     if url := repository():
         config.html_theme_options |= {"repository_url": url, "use_repository_button": True, "use_issues_button": True, "use_source_button": True,
                                       "path_to_docs": "", "repository_branch": "main",
@@ -251,12 +252,14 @@ def described(app, pagename, templatename, context, doctree):
     """Title, description and, where the address of the book is known, the social card."""
     if doctree is None:
         return
+    if pagename == app.config.root_doc:
+        context["docstitle"] = ""                       # the title of the book, once
     sentences = [" ".join(p.astext().split()) for p in doctree.findall(nodes.paragraph)]
     claim = next((s.removeprefix("The claim. ") for s in sentences if s.startswith("The claim.")), next(iter(sentences), ""))
     claim = html.escape(claim if len(claim) <= 200 else claim[:200].rsplit(" ", 1)[0] + " ...", quote=True)
     tags = [f'<meta name="description" content="{claim}">']
     if base := app.config.html_baseurl:
-        title = html.escape(re.sub("<[^>]+>", "", context.get("title", "")), quote=True)
+        title = html.escape(html.unescape(re.sub("<[^>]+>", "", context.get("title", ""))), quote=True)
         tags += [f'<meta property="og:title" content="{title}">', f'<meta property="og:description" content="{claim}">',
                  '<meta property="og:type" content="article">', f'<meta property="og:url" content="{base}{pagename}.html">',
                  f'<meta property="og:image" content="{base}_static/picture.png">', '<meta name="twitter:card" content="summary_large_image">']

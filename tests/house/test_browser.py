@@ -286,3 +286,17 @@ def test_conformance_report_is_one_page_for_any_screen(browser, tmp_path, width,
     page.locator("summary").first.click()
     assert page.locator("details[open] td code").first.is_visible()
     page.close()
+
+
+def test_every_page_has_a_title_and_a_description_of_its_own(html):
+    book, titles, said = "Conditional mixture networks, step by step", {}, {}
+    for path in ALL_PAGES[:-2]:                                 # without the search and the index
+        head = BeautifulSoup((html / path).read_text(encoding="utf-8"), "html.parser").head
+        title, tags = " ".join(head.title.get_text().split()), head.select("meta[name=description]")
+        assert len(tags) == 1, path
+        titles.setdefault(title, []).append(path)
+        said.setdefault(tags[0]["content"].strip(), []).append(path)
+        name, _, suffix = title.rpartition(" \u2014 ")
+        assert (name and suffix == book) or (title == book and path == "book/intro.html"), (path, title)
+    assert {text: paths for text, paths in (titles | said).items() if len(paths) > 1} == {}
+    assert [(text, path) for text, path in said.items() if not 20 < len(text) <= 205 or text.startswith("<")] == []

@@ -268,10 +268,17 @@ def test_toc_lists_every_page():
     assert not re.search(r"^\s*#.*file:", (ROOT / "_toc.yml").read_text(), re.MULTILINE)
 
 
+def test_list_of_modules_leads_to_a_page_for_each():
+    below = [path for path in chapter_order(ROOT) if path.startswith(f"{pages.API}/")]
+    assert [f"{path}.md" for path in below] == [pages.api_path(module) for module in (*MODULES, *PLAIN)]
+    text = (ROOT / f"{pages.API}.md").read_text()
+    assert [path for path in below if f"]({path.removeprefix('book/validate/')}.md)" not in text] == []
+
+
 def parts():
-    """{folder: paths of its pages without suffix} of every part, both in the order of _toc.yml."""
+    """{folder: paths of its pages without suffix} of every part, both in the order of _toc.yml; the list of modules leads to those below it."""
     out = {}
-    for path in chapter_order(ROOT):
+    for path in (p for p in chapter_order(ROOT) if not p.startswith(f"{pages.API}/")):
         out.setdefault(path.split("/")[1], []).append(path)
     return out
 
