@@ -33,6 +33,7 @@ def test_the_plan_has_the_three_methods_on_the_same_splits():
         assert set(splits.sizes_of(dataset)) <= set(grid.sizes(dataset)) and len(splits.sizes_of(dataset)) == 3
         for n in splits.sizes_of(dataset):
             mine = {m: {c.split for c in plan if c[:3] == (dataset, n, m)} for m in splits.METHODS}
+            mine = {m: found for m, found in mine.items() if found or m != "mle-network" or n <= 128}      # dear beyond the middle size
             assert set(map(frozenset, mine.values())) == {frozenset(range(splits.SPLITS))}
 
 
