@@ -1,8 +1,8 @@
 # Tangled from book/engineering/coordinates.ipynb by tools/tangle.py; edit the notebook, not this file.
 r"""One vector for all parameters
 
-All parameters $\Theta$ of a network fit into one vector of $\mathbb R^P$ without fences, in two
-ways: $\phi$, in which $\tau$ becomes $\ln\tau$, and white coordinates $u$, in which every
+All parameters $\Theta$ of a network fit into one vector of $\mathbb R^P$ without constraints, in
+two ways: $\phi$, in which $\tau$ becomes $\ln\tau$, and white coordinates $u$, in which every
 coefficient is $\mathcal N(0,1)$ a priori. The prior has a density in each of them, the two differ
 by a Jacobian, and both have a gradient in closed form.
 """
@@ -23,7 +23,7 @@ from scipy.special import gammaln
 from cmn_literate.network.simulate import Theta
 
 
-# book/engineering/coordinates.ipynb, cell coordinates-05
+# book/engineering/coordinates.ipynb, cell coordinates-06
 class Shapes(NamedTuple):
     """Sizes of a network: n_experts K, latent_dim h, n_classes L, input_dim d.
     [eq-lik-phi]"""
@@ -67,7 +67,7 @@ def theta_shapes(theta):
     return shapes
 
 
-# book/engineering/coordinates.ipynb, cell coordinates-06
+# book/engineering/coordinates.ipynb, cell coordinates-07
 def split_fields(vector, shapes):
     """A flat vector as its four blocks, values unchanged.  [eq-lik-phi]
 
@@ -94,7 +94,7 @@ def join_fields(blocks):
     return anp.concatenate(flat, axis=-1)
 
 
-# book/engineering/coordinates.ipynb, cell coordinates-07
+# book/engineering/coordinates.ipynb, cell coordinates-08
 def pack(theta):
     """Theta as one unconstrained vector [beta1, beta0, A, ln tau].  [eq-lik-phi]
 
@@ -114,7 +114,7 @@ def unpack(phi, shapes):
     return Theta(beta1, beta0, A, anp.exp(log_tau))
 
 
-# book/engineering/coordinates.ipynb, cell coordinates-10
+# book/engineering/coordinates.ipynb, cell coordinates-12
 def to_white(phi, shapes, priors):
     """White coordinates: a priori every coefficient is N(0, 1).  [eq-lik-white]
 
@@ -125,6 +125,7 @@ def to_white(phi, shapes, priors):
     return join_fields((beta1 / priors.sigma1, beta0 / priors.sigma0, A, s))
 
 
+# book/engineering/coordinates.ipynb, cell coordinates-13
 def from_white(u, shapes, priors):
     """Inverse of to_white.  [eq-lik-white]   u (..., P) -> phi; differentiable"""
     beta1, beta0, A, s = split_fields(u, shapes)
@@ -132,7 +133,7 @@ def from_white(u, shapes, priors):
     return join_fields((beta1 * priors.sigma1, beta0 * priors.sigma0, A, s))
 
 
-# book/engineering/coordinates.ipynb, cell coordinates-11
+# book/engineering/coordinates.ipynb, cell coordinates-14
 def log_prior_white(u, shapes, priors):
     """ln of the prior density of white coordinates.  [eq-lik-white-prior]
 
@@ -160,7 +161,7 @@ def log_prior(phi, shapes, priors):
     return log_prior_white(u, shapes, priors) + log_jacobian
 
 
-# book/engineering/coordinates.ipynb, cell coordinates-15
+# book/engineering/coordinates.ipynb, cell coordinates-18
 def log_prior_grad(phi, shapes, priors):
     """Gradient of log_prior, plain numpy.  [eq-lik-prior-grad] phi (P,) -> (P,)"""
     beta1, beta0, A, s = split_fields(np.asarray(phi, dtype=float), shapes)
@@ -180,6 +181,7 @@ def log_prior_white_grad(u, shapes, priors):
     return slope
 
 
+# book/engineering/coordinates.ipynb, cell coordinates-19
 def white_grad(phi, slope, shapes, priors):
     """Gradient in white coordinates, from the one in phi.  [eq-lik-white-grad]
 

@@ -27,7 +27,7 @@ from cmn_literate.network.latents import Parameters
 from cmn_literate.network.simulate import Priors
 
 
-# book/engineering/fit.ipynb, cell fit-05
+# book/engineering/fit.ipynb, cell fit-08
 def expand(parameters, priors):
     """Best rescaling and shift of the latent axes, x1_i -> s_i x1_i + c_i.
     [eq-expand-map, eq-expand-scale, eq-expand-shift]
@@ -54,7 +54,7 @@ def expand(parameters, priors):
     return p._replace(beta1_mu=beta1_mu, beta1_S=beta1_S, M=M, b=b)
 
 
-# book/engineering/fit.ipynb, cell fit-09
+# book/engineering/fit.ipynb, cell fit-11
 class Resume(NamedTuple):
     """A fit under way: all that the next step needs, the rows included.
     [eq-sweep, eq-stop]
@@ -73,7 +73,7 @@ class Resume(NamedTuple):
     shared: bool
 
 
-# book/engineering/fit.ipynb, cell fit-10
+# book/engineering/fit.ipynb, cell fit-12
 @dataclass(frozen=True)
 class Fit:
     """Result of fit; it holds no row of the data.  [eq-stop]
@@ -99,7 +99,7 @@ class Fit:
         return local_factors(self.parameters, X, y, self.shared, rounds, tol)
 
 
-# book/engineering/fit.ipynb, cell fit-12
+# book/engineering/fit.ipynb, cell fit-14
 def begin(X, y, n_experts=10, latent_dim=None, n_classes=None,
           priors=Priors(),  # noqa: B008  Priors are frozen
           rng=0, init="class-code", omega1="per-component"):
@@ -115,6 +115,7 @@ def begin(X, y, n_experts=10, latent_dim=None, n_classes=None,
     return Resume(parameters, blocks, (), False, sizes[2], priors, shared)
 
 
+# book/engineering/fit.ipynb, cell fit-15
 def step(resume, tol=1e-6, inner=1, accelerate=False, estep=estep):
     """One sweep and the stopping rule; arguments as in fit.
     [eq-sweep, eq-mstep-bound, eq-stop]   estep as in block_sweep -> Resume"""
@@ -130,6 +131,7 @@ def step(resume, tol=1e-6, inner=1, accelerate=False, estep=estep):
                       elbo=(*r.elbo, float(bound)))
 
 
+# book/engineering/fit.ipynb, cell fit-16
 def finish(resume):
     """What a fit has found, without the rows.  [eq-stop]   -> Fit"""
     r = resume
@@ -137,7 +139,7 @@ def finish(resume):
                r.priors, r.shared)
 
 
-# book/engineering/fit.ipynb, cell fit-14
+# book/engineering/fit.ipynb, cell fit-18
 def _check_rows(blocks, X, y, n_classes):
     """The rows of blocks must be those of X and y."""
     first = 0

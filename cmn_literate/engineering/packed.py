@@ -36,7 +36,7 @@ def lower_triangle(m):
     return parts
 
 
-# book/engineering/packed.ipynb, cell packed-06
+# book/engineering/packed.ipynb, cell packed-08
 def outer_features(XtT):
     """Distinct entries of x~ x~^T for many rows, rows last.  [eq-outer-features]
 
@@ -50,7 +50,7 @@ def outer_features(XtT):
     return F
 
 
-# book/engineering/packed.ipynb, cell packed-07
+# book/engineering/packed.ipynb, cell packed-09
 def unpack_symmetric(packed, m):
     """Packed (..., m(m+1)/2) -> symmetric (..., m, m).  [eq-outer-features]"""
     return packed.take(lower_triangle(m)[3], -1)
@@ -66,7 +66,7 @@ def pack_quadratic(S):
     return S.reshape(S.shape[:-2] + (m * m,)).take(entry, -1) * weight
 
 
-# book/engineering/packed.ipynb, cell packed-08
+# book/engineering/packed.ipynb, cell packed-10
 def packed_gram(X, weights, block_rows=None):
     """weighted_gram by one matrix product for all k.  [eq-outer-features]
 
@@ -82,7 +82,23 @@ def packed_gram(X, weights, block_rows=None):
     return unpack_symmetric(packed, D)
 
 
-# book/engineering/packed.ipynb, cell packed-11
+# book/engineering/packed.ipynb, cell packed-13
+def _ldl_in_place(A):
+    """P = L diag(d) L^T of matrices side by side, in the memory of P.  [eq-ldl]
+
+    A (m, m, ...) holds P in its lower triangle; afterwards d on the diagonal,
+    u below it (transposed) and minus L^T above it   -> -1/d (m, ...)
+    """
+    minus_r = np.empty_like(A[0])
+    for j in range(A.shape[0]):
+        if j:
+            A[j:, j] += np.einsum("ki...,k...->i...", A[:j, j:], A[j, :j])
+        np.divide(-1, A[j, j], out=minus_r[j, ...])
+        np.multiply(A[j + 1:, j], minus_r[j], out=A[j, j + 1:])
+    return minus_r
+
+
+# book/engineering/packed.ipynb, cell packed-17
 def _check_definite(is_so):
     if not is_so:
         raise ValueError("P: expected symmetric positive definite matrices, got "
@@ -106,22 +122,7 @@ def _inverse_two(P):
     return inverse, np.log(det)
 
 
-# book/engineering/packed.ipynb, cell packed-12
-def _ldl_in_place(A):
-    """P = L diag(d) L^T of matrices side by side, in the memory of P.  [eq-ldl]
-
-    A (m, m, ...) holds P in its lower triangle; afterwards d on the diagonal,
-    u below it (transposed) and minus L^T above it   -> -1/d (m, ...)
-    """
-    minus_r = np.empty_like(A[0])
-    for j in range(A.shape[0]):
-        if j:
-            A[j:, j] += np.einsum("ki...,k...->i...", A[:j, j:], A[j, :j])
-        np.divide(-1, A[j, j], out=minus_r[j, ...])
-        np.multiply(A[j + 1:, j], minus_r[j], out=A[j, j + 1:])
-    return minus_r
-
-
+# book/engineering/packed.ipynb, cell packed-18
 def _log_pivots(minus_r):
     """Sum of log d over axis 0, from -1/d; one log if products stay in range."""
     product = np.multiply.reduce(minus_r, axis=0, initial=(-1.0)**len(minus_r))
@@ -132,7 +133,7 @@ def _log_pivots(minus_r):
     return -logs
 
 
-# book/engineering/packed.ipynb, cell packed-13
+# book/engineering/packed.ipynb, cell packed-19
 def spd_inverse_stacked(P, overwrite=False):
     """Inverse and log determinant of many small positive definite matrices.
     [eq-inverse-row]

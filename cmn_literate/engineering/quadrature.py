@@ -26,7 +26,7 @@ from cmn_literate.network.predict import (
     gate_log_probs, gate_probs, latent_t, output_log_probs)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-07
+# book/engineering/quadrature.ipynb, cell quadrature-05
 def stretch_normal(z, dof):
     """Student-t quantiles of normal scores: T(z) has a t law if z is normal.
     [eq-pred-stretch]
@@ -39,7 +39,7 @@ def stretch_normal(z, dof):
     return np.copysign(t[..., place.reshape(np.shape(z))], z)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-10
+# book/engineering/quadrature.ipynb, cell quadrature-07
 @lru_cache(maxsize=64)
 def smoothstep_rule(m):
     """m points and weights for a mean over a standard normal variable.
@@ -52,6 +52,7 @@ def smoothstep_rule(m):
     return z, w / w.sum()                        # the sum is right from m = 3 on
 
 
+# book/engineering/quadrature.ipynb, cell quadrature-08
 def hermite_rule(m):
     """m Gauss-Hermite points and weights: exact for polynomials of a normal
     variable up to degree 2m-1.  [eq-pred-rule]   -> (m,), (m,)"""
@@ -59,7 +60,7 @@ def hermite_rule(m):
     return z, w / w.sum()
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-16
+# book/engineering/quadrature.ipynb, cell quadrature-15
 TIERS = np.array([1, 3, 5, 7, 9, 11, 15, 21, 25, 31, 37, 45, 55, 65, 81, 101, 129,
                   161, 201, 257, 321, 401, 513, 769, 1025])
 
@@ -182,7 +183,7 @@ def integrate_latents(parameters, location, scale, dof, expert, rules, which):
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-29
+# book/engineering/quadrature.ipynb, cell quadrature-28
 def twin_experts(parameters, tol=1e-9):
     """First expert with the integrals of expert k: equal M, V, a, b, relative to
     1 + size and tol.  [eq-pred-factors]   -> (K,)"""
@@ -198,7 +199,7 @@ def twin_experts(parameters, tol=1e-9):
     return first
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-30
+# book/engineering/quadrature.ipynb, cell quadrature-29
 RULES = ("auto", "quadrature", "gauss-hermite", "cubature", "sobol",
            "monte-carlo", "plug-in")
 
@@ -226,7 +227,7 @@ def latent_rules(parameters, scale, weight, method, n_nodes, n_draws, rng):
     return [(np.zeros((1, h)), np.ones(1)), one], (weight >= 1e-10).astype(int)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-31
+# book/engineering/quadrature.ipynb, cell quadrature-30
 def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
                               n_draws=1000, rng=None, weight=None):
     """ln P_kc(x): what each expert predicts, latent and weights integrated out.
@@ -254,14 +255,14 @@ def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
     return out.reshape(n, R, out.shape[1])[:, place]
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-32
+# book/engineering/quadrature.ipynb, cell quadrature-31
 def class_probs_by_expert(parameters, X, **options):
     """P_kc(x): what each expert predicts.  [eq-predict]
     Options as in class_log_probs_by_expert; X (n,d) -> (n,K,L)"""
     return np.exp(class_log_probs_by_expert(parameters, X, **options))
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-34
+# book/engineering/quadrature.ipynb, cell quadrature-32
 def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
                       rng=None):
     """ln p(y = c | x, data), everything uncertain integrated out.  [eq-predict]
@@ -294,7 +295,7 @@ def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-35
+# book/engineering/quadrature.ipynb, cell quadrature-33
 def predict_proba(parameters, X, **options):
     """p(y = c | x, data).  [eq-predict]
     Options as in predict_log_proba; X (n,d) -> (n,L), rows sum to 1"""

@@ -67,7 +67,7 @@ def soften(label, n_experts, confidence=0.9):
     return confidence * np.eye(n_experts)[label] + (1 - confidence) / n_experts
 
 
-# book/engineering/starts.ipynb, cell starts-11
+# book/engineering/starts.ipynb, cell starts-12
 def code_experts(X, label, target, n_experts, priors, block_rows=512):
     """q(A, tau) as if x1 were its target, with weights soften(label).
     [eq-expert-update]   X (N,d), label (N,), target (N,h) -> M, V, a, b"""
@@ -87,7 +87,7 @@ def code_experts(X, label, target, n_experts, priors, block_rows=512):
     return factors
 
 
-# book/engineering/starts.ipynb, cell starts-12
+# book/engineering/starts.ipynb, cell starts-13
 def code_gate(X, label, n_experts, priors, rounds=3, block_rows=512):
     """q(beta_0) after some (omega0, beta0) rounds with responsibilities
     soften(label).  [eq-gate-mu, eq-gate-S]   -> (K-1,D), (K-1,D,D)"""
@@ -105,7 +105,7 @@ def code_gate(X, label, n_experts, priors, rounds=3, block_rows=512):
     return mu, S
 
 
-# book/engineering/starts.ipynb, cell starts-15
+# book/engineering/starts.ipynb, cell starts-16
 def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
                     method="class-code"):
     """Global factors to start from.  [eq-class-code]
@@ -131,7 +131,7 @@ def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
                       *code_experts(X, label, target, K, priors))
 
 
-# book/engineering/starts.ipynb, cell starts-16
+# book/engineering/starts.ipynb, cell starts-17
 def complete_start(X, y, n_experts, latent_dim, n_classes, priors, rng,
                 method="class-code", shared=False):
     """Complete starting State: init_parameters, then x and omega0 with xi1 = 0 and

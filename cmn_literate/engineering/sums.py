@@ -28,7 +28,7 @@ from cmn_literate.network.experts import experts_from_inverse
 from cmn_literate.network.latents import Parameters, responsibilities
 
 
-# book/engineering/sums.ipynb, cell sums-05
+# book/engineering/sums.ipynb, cell sums-06
 class Prepared(NamedTuple):
     """Parameters laid out for matrix products over rows.
     [eq-latent-natural, eq-pack-quadratic]   J = L-1
@@ -55,7 +55,7 @@ class Prepared(NamedTuple):
     beta1_mu: np.ndarray
 
 
-# book/engineering/sums.ipynb, cell sums-06
+# book/engineering/sums.ipynb, cell sums-07
 @lru_cache(maxsize=64)
 def _coins(K):
     """b_jk and kappa_jk of a choice among K, each (K,K-1), and sum_j b_jk ln 2 (K,).
@@ -88,7 +88,7 @@ def prepare(parameters):
         beta1_mu=p.beta1_mu)
 
 
-# book/engineering/sums.ipynb, cell sums-08
+# book/engineering/sums.ipynb, cell sums-09
 def _latent_natural(prep, mean, pull, omega):
     """Lambda (h,h,K,B) and eta (h,K,B).  [eq-latent-natural]"""
     h, K, B = mean.shape
@@ -103,7 +103,7 @@ def _latent_natural(prep, mean, pull, omega):
     return P, eta
 
 
-# book/engineering/sums.ipynb, cell sums-09
+# book/engineering/sums.ipynb, cell sums-10
 def latent_moments(prep, mean, pull, omega):
     """q(x1|z=k) of a block of B rows: moments, covariances, log |Sigma|.
     [eq-latent-x, eq-latent-natural]
@@ -151,7 +151,7 @@ def make_rows(X, y, n_classes, features=False):
     return Rows(XtT, b, kappa, outer_features(XtT) if features else None)
 
 
-# book/engineering/sums.ipynb, cell sums-15
+# book/engineering/sums.ipynb, cell sums-14
 class Sums(NamedTuple):
     """What the M-step needs of a block of rows.  [eq-block-sums]   J = L-1
 
@@ -175,6 +175,7 @@ class Sums(NamedTuple):
     gate_linear: np.ndarray
 
 
+# book/engineering/sums.ipynb, cell sums-15
 def add_sums(left, right):
     """Sums of two blocks, seen with the same parameters.  [eq-block-sums]"""
     return Sums(*(a + b for a, b in zip(left, right)))
@@ -272,7 +273,7 @@ def estep(prep, rows, omega, inner=1, gamma=None):
     return sums, omega, gamma
 
 
-# book/engineering/sums.ipynb, cell sums-31
+# book/engineering/sums.ipynb, cell sums-28
 def mstep(sums, parameters, priors):
     """New global factors from summed statistics.
     [eq-beta1, eq-gate-mu, eq-gate-S, eq-expert-sums, eq-mstep-bound]
@@ -297,7 +298,7 @@ def mstep(sums, parameters, priors):
     return Parameters(*beta1, *beta0, *experts), log_normaliser
 
 
-# book/engineering/sums.ipynb, cell sums-35
+# book/engineering/sums.ipynb, cell sums-31
 def expected_log_joint(sums, prep):
     """J: the part of sums.bound that depends on the global factors (nats).
     [eq-joint-sums]   sums Sums of an E-step with prep, Prepared -> float"""
@@ -307,7 +308,7 @@ def expected_log_joint(sums, prep):
     return linear - 2 * square - dot(s.squares, p.half_tau) - dot(s.n_k, p.constants)
 
 
-# book/engineering/sums.ipynb, cell sums-37
+# book/engineering/sums.ipynb, cell sums-34
 class Block(NamedTuple):
     """A block of rows and what the next sweep reads of them.  [eq-block-sums]
 
@@ -345,7 +346,7 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False):
     return tuple(blocks)
 
 
-# book/engineering/sums.ipynb, cell sums-38
+# book/engineering/sums.ipynb, cell sums-35
 def block_sweep(blocks, parameters, priors, inner=1, estep=estep):
     """One canonical sweep over blocks.  [eq-sweep, eq-mstep-bound]
 
