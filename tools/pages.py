@@ -300,7 +300,7 @@ CARD = 360                                                  # pixels: width of a
 LANDING = "book/intro.md"
 ROUTES = {
     "Understand": "start/why ideas/evidence ideas/stick_breaking ideas/polya_gamma network/simulate network/elbo network/cavi network/predict",
-    "Use": "start/why use/datasets use/metrics use/classifier use/restarts use/uncertainty results/against_others",
+    "Use": "start/why use/datasets use/metrics use/classifier use/restarts use/uncertainty results/when_to_choose",
     "Validate": "start/why network/elbo network/cavi validate/validate_yours validate/errata",
 }
 

@@ -1,7 +1,8 @@
 # Tangled from book/ideas/expfam.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Building blocks
 
-Four distributions and their expectations are all that coordinate ascent will ever ask for.
+Apart from choices, and the coins behind them, four distributions and their expectations are all
+that coordinate ascent will ever ask for.
 """
 
 __all__ = ["second_moment", "pad", "padded_second_moment", "log_det", "gaussian_entropy",

@@ -1,9 +1,9 @@
 # Tangled from book/roads/bbvi.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Black-box variational inference: climbing with noise
 
-The bound can be climbed without one closed-form update, with nothing but draws from $q$ and slopes
-of log densities at the draws. What it costs is variance, and every device of this chapter buys
-variance back.
+The bound can be climbed without one closed-form update, with nothing but draws from $q$ and values
+or slopes of log densities at the draws. What it costs is variance. Three devices buy variance
+back, and the best of them sends the slope through the draw.
 """
 
 __all__ = ["score_products", "control_variate", "bound_at_draws", "bound_and_grad", "BBVIFit",
@@ -41,7 +41,7 @@ from cmn_literate.roads.particles import (
 from cmn_literate.storage import generator_state
 
 
-# book/roads/bbvi.ipynb, cell bbvi-07
+# book/roads/bbvi.ipynb, cell bbvi-11
 def _gaussian_scores(packed, eps, m):
     """Scores of N(mu, CC^T) draws in mu and packed C.  [eq-bb-score-gaussian]
 
@@ -75,7 +75,7 @@ def _expert_ratio(f, theta, noise, priors):
     return rows + log_p - (a * f.log_b - gammaln(a) + (a - 1) * np.log(tau) - g)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-08
+# book/roads/bbvi.ipynb, cell bbvi-12
 def _block_values(f, theta, x1, noise, rows, priors, gamma, tilts):
     """f_B of beta1 (S,J), beta0 (S,K-1), experts (S,K,h) and x1 (S,K,N); all of f
     (S,); v (S,K,N).  [eq-bb-blanket, eq-bb-softmax]"""
@@ -96,7 +96,7 @@ def _block_values(f, theta, x1, noise, rows, priors, gamma, tilts):
     return blocks, total, v
 
 
-# book/roads/bbvi.ipynb, cell bbvi-09
+# book/roads/bbvi.ipynb, cell bbvi-13
 def _scores(f, theta, noise):
     """Scores in every field of Free but logits, with an axis for the rows i of an
     expert in V_C, log_a and log_b.  [eq-bb-score-gaussian, eq-bb-score-gamma]"""
@@ -113,15 +113,15 @@ def _scores(f, theta, noise):
                 None, mu, x_C)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-10
+# book/roads/bbvi.ipynb, cell bbvi-14
 def score_products(free, noise, rows, priors, tilts=(None, None), blanket=True):
     """Score-function gradient, particle by particle.
     [eq-bb-score, eq-bb-blanket, eq-bb-softmax]
 
     rows of make_rows; tilts of best_tilts for the augmented bound
     blanket=False: every score times all of f, nothing left out
-    -> f_B h (S,P), of which the mean is the gradient, and the scores h (S,P),
-       0 for the logits; P as in pack_free
+    -> f_B times score (S,P), of which the mean is the gradient, and the scores
+       (S,P), 0 for the logits; P as in pack_free
     """
     f, S, gamma = free, len(noise.g), responsibilities(free.logits, 0)[0]
     theta, x1 = particles(f, noise)
@@ -132,26 +132,27 @@ def score_products(free, noise, rows, priors, tilts=(None, None), blanket=True):
     beta1, beta0, experts, local = values
     s = _scores(f, theta, noise)
     last = lambda value: value[..., None]
-    fh = Free(s.beta1_mu * last(beta1), s.beta1_C * last(beta1),
-              s.beta0_mu * last(beta0), s.beta0_C * last(beta0),
-              s.M * last(experts), (s.V_C * last(experts)).sum(2),
-              (s.log_a * experts).sum(2), s.log_b * experts,
-              gamma * (v - (gamma * v).sum(1, keepdims=True)),
-              s.mu * local[:, None], s.x_C * local[:, None])
-    h = s._replace(V_C=s.V_C.sum(2), log_a=s.log_a.sum(2), logits=0 * fh.logits)
+    products = Free(s.beta1_mu * last(beta1), s.beta1_C * last(beta1),
+                    s.beta0_mu * last(beta0), s.beta0_C * last(beta0),
+                    s.M * last(experts), (s.V_C * last(experts)).sum(2),
+                    (s.log_a * experts).sum(2), s.log_b * experts,
+                    gamma * (v - (gamma * v).sum(1, keepdims=True)),
+                    s.mu * local[:, None], s.x_C * local[:, None])
+    scores = s._replace(V_C=s.V_C.sum(2), log_a=s.log_a.sum(2), logits=0 * products.logits)
     return tuple(np.concatenate([v.reshape(S, -1) for v in part], 1)
-                 for part in (fh, h))
+                 for part in (products, scores))
 
 
-def control_variate(fh, h):
-    """fh - alpha h, alpha of each coordinate from the other particles.
-    [eq-bb-control]   fh, h (S,P), S >= 2 -> (S,P), the same mean"""
-    top, bottom = fh * h, h * h
+# book/roads/bbvi.ipynb, cell bbvi-15
+def control_variate(products, scores):
+    """products - w scores, w of each coordinate from the other particles.
+    [eq-bb-control]   products, scores (S,P), S >= 2 -> (S,P), the same mean"""
+    top, bottom = products * scores, scores * scores
     top, bottom = top.sum(0) - top, bottom.sum(0) - bottom
-    return fh - h * top / np.where(bottom > 0, bottom, 1.0)
+    return products - scores * top / np.where(bottom > 0, bottom, 1.0)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-18
+# book/roads/bbvi.ipynb, cell bbvi-22
 def bound_at_draws(free, noise, rows, priors, tilts=(None, None)):
     """Estimate of a bound from given noise, nats; differentiable.
     [eq-bb-bound, eq-bb-coin]
@@ -168,6 +169,7 @@ def bound_at_draws(free, noise, rows, priors, tilts=(None, None)):
     return anp.sum(anp.exp(log_gamma) * v) - divergence
 
 
+# book/roads/bbvi.ipynb, cell bbvi-23
 def bound_and_grad(free, noise, rows, priors, objective="elbo", gradient="fast"):
     """Unbiased estimates of a bound and of its gradient, through the draws.
     [eq-bb-bound, eq-bb-path, eq-bb-softmax, eq-bb-envelope]
@@ -190,7 +192,7 @@ def bound_and_grad(free, noise, rows, priors, objective="elbo", gradient="fast")
     return value, back(slopes)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-30
+# book/roads/bbvi.ipynb, cell bbvi-34
 @dataclass(frozen=True)
 class BBVIFit:
     """Result of fit_bbvi.  [eq-bb-stop]
@@ -220,7 +222,7 @@ def _settled(trace, allowed):
     return bool(len(before) == w and last.mean() - before.mean() < allowed)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-31
+# book/roads/bbvi.ipynb, cell bbvi-35
 def bbvi_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
               priors=Priors(),  # noqa: B008  Priors are frozen
               objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
@@ -283,7 +285,7 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
     return work.finish(drive(work, callback, checkpoint))
 
 
-# book/roads/bbvi.ipynb, cell bbvi-34
+# book/roads/bbvi.ipynb, cell bbvi-37
 class Factors(NamedTuple):
     """Factors of q, as the estimator keeps them.  [eq-bb-bound]
 
@@ -312,7 +314,7 @@ def _begin(Z, y, n_classes, settings, rng):
     return work._replace(finish=finish)
 
 
-# book/roads/bbvi.ipynb, cell bbvi-35
+# book/roads/bbvi.ipynb, cell bbvi-38
 def _unpack(arrays, settings):
     return Factors(Parameters(*(arrays[name] for name in Parameters._fields)),
                    arrays["elbo"], bool(arrays["converged"]))
@@ -326,7 +328,7 @@ BBVI = Learner(
     objective="ELBO", step="step", advice="raise n_steps in method_options")
 
 
-# book/roads/bbvi.ipynb, cell bbvi-37
+# book/roads/bbvi.ipynb, cell bbvi-39
 def augmentation_gap(state, X, y, n_draws=400, rng=0):
     """How far the un-augmented bound lies above the augmented one with its best
     tilts, at this q.  [eq-bb-gap]

@@ -43,7 +43,7 @@ from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_counts, stick_log_probs
 
 
-# book/roads/gibbs.ipynb, cell gibbs-05
+# book/roads/gibbs.ipynb, cell gibbs-09
 class GibbsState(NamedTuple):
     """One value of all that is unknown.  [eq-full-joint]
 
@@ -58,7 +58,7 @@ class GibbsState(NamedTuple):
     omega0: np.ndarray
 
 
-# book/roads/gibbs.ipynb, cell gibbs-07
+# book/roads/gibbs.ipynb, cell gibbs-10
 def draw_omega(choice, inputs, beta, rng):
     """omega_j ~ PG(1, beta_j . x~) of every tossed coin.  [eq-gibbs-omega]
 
@@ -79,7 +79,7 @@ def draw_omega(choice, inputs, beta, rng):
     return omega
 
 
-# book/roads/gibbs.ipynb, cell gibbs-11
+# book/roads/gibbs.ipynb, cell gibbs-13
 @lru_cache(maxsize=64)
 def _kappa(J):
     """kappa of every choice (J+1,J).  [eq-kappa]"""
@@ -103,7 +103,7 @@ def draw_coefficients(choice, inputs, omega, sigma, rng):
     return draw_gaussian(mu, S, rng)
 
 
-# book/roads/gibbs.ipynb, cell gibbs-16
+# book/roads/gibbs.ipynb, cell gibbs-14
 def draw_experts(X, z, x1, reference, priors, rng):
     """A and tau of all experts given their rows.  [eq-gibbs-experts]
 
@@ -122,9 +122,9 @@ def draw_experts(X, z, x1, reference, priors, rng):
     return M + noise / np.sqrt(tau)[:, :, None], tau
 
 
-# book/roads/gibbs.ipynb, cell gibbs-19
+# book/roads/gibbs.ipynb, cell gibbs-20
 def label_parabola(y, beta1, omega1):
-    """Curvature Q (N,h,h), pull p (N,h) of the label's term.  [eq-gibbs-parabola]
+    """Curvature Q (N,h,h), force g0 (N,h) of the label's term.  [eq-gibbs-parabola]
 
     y (N,) in 0..L-1, beta1 (L-1,h+1), omega1 (N,L-1)
     """
@@ -135,23 +135,23 @@ def label_parabola(y, beta1, omega1):
 
 
 # book/roads/gibbs.ipynb, cell gibbs-21
-def choice_scores(X, theta, Q, p):
+def choice_scores(X, theta, Q, g0):
     """ln p(z_n = k, y_n, omega_1n | Theta) up to a constant of the row, with x1
     and omega_0 integrated out.  [eq-gibbs-score]
 
-    X (N,d) unpadded; Q (N,h,h), p (N,h) of label_parabola -> (N,K) nats
+    X (N,d) unpadded; Q (N,h,h), g0 (N,h) of label_parabola -> (N,K) nats
     """
     (K, h, _), Xt = theta.A.shape, pad(X)
-    Q, p = Q.transpose(1, 2, 0), p.T[:, None]                # rows last
+    Q, g0 = Q.transpose(1, 2, 0), g0.T[:, None]              # rows last
     tau = theta.tau.T[:, :, None]
     mean = np.einsum("kid,nd->ikn", theta.A, Xt)
-    force = p - np.einsum("ijn,jkn->ikn", Q, mean)
+    force = g0 - np.einsum("ijn,jkn->ikn", Q, mean)
     Lambda = np.repeat(Q[:, :, None], K, axis=2)
     for i in range(h):
         Lambda[i, i] += tau[i]
     Sigma, log_det = spd_inverse_stacked(Lambda, overwrite=True)
     gain = np.einsum("ijkn,jkn->ikn", Sigma, force)
-    score = np.einsum("ikn,ikn->kn", mean, p + force)
+    score = np.einsum("ikn,ikn->kn", mean, g0 + force)
     score += np.einsum("ikn,ikn->kn", gain, force)
     score += np.log(tau).sum(0) - log_det
     return 0.5 * score.T + stick_log_probs(Xt @ theta.beta0.T)
@@ -165,29 +165,29 @@ def draw_choice(scores, rng):
     return (rng.random((len(scores), 1)) >= cuts).sum(1)
 
 
-# book/roads/gibbs.ipynb, cell gibbs-24
-def draw_latents(X, z, theta, Q, p, rng):
+# book/roads/gibbs.ipynb, cell gibbs-23
+def draw_latents(X, z, theta, Q, g0, rng):
     """x1 of every row given its expert.  [eq-gibbs-x1]
 
-    X (N,d) unpadded, z (N,); Q (N,h,h), p (N,h) of label_parabola -> (N,h)
+    X (N,d) unpadded, z (N,); Q (N,h,h), g0 (N,h) of label_parabola -> (N,h)
     """
     tau, mean = theta.tau[z], np.einsum("nid,nd->ni", theta.A[z], pad(X))
     C = np.linalg.cholesky(Q + tau[:, :, None] * np.eye(Q.shape[1]))
-    eta = np.linalg.solve(C, (tau * mean + p)[:, :, None])
+    eta = np.linalg.solve(C, (tau * mean + g0)[:, :, None])
     eta += rng.normal(size=mean.shape)[:, :, None]
     return np.linalg.solve(np.swapaxes(C, 1, 2), eta)[:, :, 0]
 
 
-# book/roads/gibbs.ipynb, cell gibbs-29
-def draw_maps(X, z, theta, Q, p, priors, rng):
+# book/roads/gibbs.ipynb, cell gibbs-27
+def draw_maps(X, z, theta, Q, g0, priors, rng):
     """A given the experts of the rows, with x1 integrated out.  [eq-gibbs-maps]
 
-    X (N,d) unpadded, z (N,); Q (N,h,h), p (N,h) of label_parabola -> (K,h,D)
+    X (N,d) unpadded, z (N,); Q (N,h,h), g0 (N,h) of label_parabola -> (K,h,D)
     """
     (K, h, D), N = theta.A.shape, len(z)
     gamma, tau = np.eye(K)[z], theta.tau[z][:, :, None]
     through = tau * np.linalg.inv(Q + tau * np.eye(h))           # T Lambda^-1
-    R, r = through @ Q, (through @ p[:, :, None])[:, :, 0]
+    R, r = through @ Q, (through @ g0[:, :, None])[:, :, 0]
     by_expert = (gamma[:, :, None] * R.reshape(N, 1, h * h)).reshape(N, -1)
     gram = weighted_gram(X, by_expert).reshape(K, h, h, D, D)
     gram = gram.swapaxes(2, 3).reshape(K, h * D, h * D)
@@ -198,7 +198,7 @@ def draw_maps(X, z, theta, Q, p, priors, rng):
     return (scale * draw_gaussian(mu, S, rng)).reshape(K, h, D)
 
 
-# book/roads/gibbs.ipynb, cell gibbs-33
+# book/roads/gibbs.ipynb, cell gibbs-29
 def draw_axes(theta, x1, priors, rng):
     """Draw units, signs and origin of the latent axes anew; no logit changes.
     [eq-gibbs-scale, eq-gibbs-shift]   theta Theta, x1 (N,h) -> theta, x1"""
@@ -216,7 +216,7 @@ def draw_axes(theta, x1, priors, rng):
     return Theta(np.column_stack([W, bias - W @ c]), beta0, A, tau), x1 + c
 
 
-# book/roads/gibbs.ipynb, cell gibbs-35
+# book/roads/gibbs.ipynb, cell gibbs-31
 def complete_log_joint(state, X, y, priors):
     """ln p(phi, z, x1, y | X), nats: omega integrated out.  [eq-gibbs-joint]
 
@@ -231,7 +231,7 @@ def complete_log_joint(state, X, y, priors):
     return float(prior + gate.sum() + label.sum() + vector.sum())
 
 
-# book/roads/gibbs.ipynb, cell gibbs-39
+# book/roads/gibbs.ipynb, cell gibbs-34
 def gibbs_sweep(state, X, y, priors, rng):
     """Draw everything once.  [eq-gibbs-sweep]
 
@@ -240,10 +240,10 @@ def gibbs_sweep(state, X, y, priors, rng):
     """
     theta = state.theta
     omega1 = draw_omega(y, state.x1, theta.beta1, rng)
-    Q, p = label_parabola(y, theta.beta1, omega1)
-    z = draw_choice(choice_scores(X, theta, Q, p), rng)
-    theta = theta._replace(A=draw_maps(X, z, theta, Q, p, priors, rng))
-    x1 = draw_latents(X, z, theta, Q, p, rng)
+    Q, g0 = label_parabola(y, theta.beta1, omega1)
+    z = draw_choice(choice_scores(X, theta, Q, g0), rng)
+    theta = theta._replace(A=draw_maps(X, z, theta, Q, g0, priors, rng))
+    x1 = draw_latents(X, z, theta, Q, g0, rng)
     omega0 = draw_omega(z, X, theta.beta0, rng)
     beta1 = draw_coefficients(y, x1, omega1, priors.sigma1, rng)
     beta0 = draw_coefficients(z, X, omega0, priors.sigma0, rng)
@@ -252,7 +252,7 @@ def gibbs_sweep(state, X, y, priors, rng):
     return GibbsState(theta, z, x1, omega1, omega0)
 
 
-# book/roads/gibbs.ipynb, cell gibbs-41
+# book/roads/gibbs.ipynb, cell gibbs-36
 def start_state(X, y, sizes, priors, rng, init="prior", n_sweeps=100):
     """A first state of a chain.  [eq-gibbs-start]
 
@@ -273,7 +273,7 @@ def start_state(X, y, sizes, priors, rng, init="prior", n_sweeps=100):
                       draw_omega(z, X, theta.beta0, rng))
 
 
-# book/roads/gibbs.ipynb, cell gibbs-43
+# book/roads/gibbs.ipynb, cell gibbs-37
 SEGMENT = 50                                # sweeps between two looks at the clock
 
 
@@ -294,7 +294,7 @@ def _sweep_on(chain, t, X, y, priors, keep, rng):
     return GibbsChain(state, rng.bit_generator.state), row
 
 
-# book/roads/gibbs.ipynb, cell gibbs-44
+# book/roads/gibbs.ipynb, cell gibbs-38
 def gibbs_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
                priors=Priors(),  # noqa: B008  Priors are frozen
                n_chains=4, n_warmup=1000, n_draws=1000, thin=1, rng=0, init="prior",
@@ -364,7 +364,7 @@ def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
     return work.finish(drive(work, callback, checkpoint, n_jobs))
 
 
-# book/roads/gibbs.ipynb, cell gibbs-46
+# book/roads/gibbs.ipynb, cell gibbs-39
 def _steps(settings):
     options = learner_options(settings)
     return options["n_warmup"] + options["n_draws"] * options["thin"]

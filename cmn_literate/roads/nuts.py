@@ -29,7 +29,7 @@ from cmn_literate.roads.warmup import (
     start_step, windows)
 
 
-# book/roads/nuts.ipynb, cell nuts-08
+# book/roads/nuts.ipynb, cell nuts-11
 class Point(NamedTuple):
     """A state of a trajectory.  [eq-nuts-orbit]
 
@@ -41,6 +41,7 @@ class Point(NamedTuple):
     grad: np.ndarray
 
 
+# book/roads/nuts.ipynb, cell nuts-12
 def turning(rho, first, last, inv_mass):
     """Has a stretch with summed momentum rho and momenta first and last at its
     ends turned back?  [eq-nuts-uturn]   all (P,) -> bool"""
@@ -48,7 +49,7 @@ def turning(rho, first, last, inv_mass):
     return not (velocity @ first > 0 and velocity @ last > 0)
 
 
-# book/roads/nuts.ipynb, cell nuts-17
+# book/roads/nuts.ipynb, cell nuts-16
 class Tree(NamedTuple):
     """A block of neighbouring states of an orbit.  [eq-nuts-fine, eq-nuts-biased]
 
@@ -76,7 +77,7 @@ class Tree(NamedTuple):
 MAX_SPREAD = 1000.0                # nats; a trajectory with more has diverged
 
 
-# book/roads/nuts.ipynb, cell nuts-18
+# book/roads/nuts.ipynb, cell nuts-17
 def leaf(point, start_energy, inv_mass):
     """The block of one state; fine if its energy is a number.  [eq-nuts-weight]"""
     energy = float(hamiltonian(point.value, point.p, inv_mass))
@@ -87,7 +88,7 @@ def leaf(point, start_energy, inv_mass):
                 accept)
 
 
-# book/roads/nuts.ipynb, cell nuts-19
+# book/roads/nuts.ipynb, cell nuts-18
 def join(old, new, forward, biased, inv_mass, rng):
     """Two neighbouring blocks as one; new lies to the right if forward.
     [eq-nuts-fine, eq-nuts-biased]
@@ -114,7 +115,7 @@ def join(old, new, forward, biased, inv_mass, rng):
                 accept)
 
 
-# book/roads/nuts.ipynb, cell nuts-20
+# book/roads/nuts.ipynb, cell nuts-19
 def grow(value_and_grad, edge, depth, step, start_energy, inv_mass, rng):
     """2^depth new states next to the Point edge; backwards if step < 0.
     [eq-nuts-fine]   -> Tree; not fine, and unfinished, if one of its blocks is not
@@ -130,7 +131,7 @@ def grow(value_and_grad, edge, depth, step, start_energy, inv_mass, rng):
     return join(first, second, step > 0, False, inv_mass, rng)
 
 
-# book/roads/nuts.ipynb, cell nuts-21
+# book/roads/nuts.ipynb, cell nuts-20
 class Transition(NamedTuple):
     """What one transition did.  [eq-nuts-stretch]
 
@@ -148,7 +149,7 @@ class Transition(NamedTuple):
     divergent: bool
 
 
-# book/roads/nuts.ipynb, cell nuts-22
+# book/roads/nuts.ipynb, cell nuts-21
 def nuts_step(value_and_grad, point, step, inv_mass, rng, max_depth=10):
     """One transition: fresh momentum, doublings, a draw.
     [eq-nuts-stretch, eq-nuts-biased]
@@ -176,7 +177,7 @@ def nuts_step(value_and_grad, point, step, inv_mass, rng, max_depth=10):
         bool(tree.high - tree.low > MAX_SPREAD))
 
 
-# book/roads/nuts.ipynb, cell nuts-36
+# book/roads/nuts.ipynb, cell nuts-31
 class Plan(NamedTuple):
     """What all chains of a run share.  [eq-nuts-seed]
 
@@ -208,7 +209,7 @@ class Chain(NamedTuple):
     moments: Moments
 
 
-# book/roads/nuts.ipynb, cell nuts-38
+# book/roads/nuts.ipynb, cell nuts-32
 def begin_chain(value_and_grad, q, index, plan, step=None, inv_mass=None):
     """A Chain at q (P,), its step found by trial unless given.  [eq-nuts-seed]"""
     value, grad = value_and_grad(q)
@@ -244,7 +245,7 @@ def _learn(value_and_grad, chain, accept, plan, rng):
     return _forget(chain, inv_mass, step)
 
 
-# book/roads/nuts.ipynb, cell nuts-39
+# book/roads/nuts.ipynb, cell nuts-33
 def iterate(value_and_grad, chain, plan):
     """One transition of a chain, and what it learns from it in the warm-up.
     [eq-nuts-seed]   -> Chain, Transition, step size used"""
@@ -267,7 +268,7 @@ def _move(chain, t, value_and_grad, plan):
     return chain, row if chain.done > plan.n_warmup else None
 
 
-# book/roads/nuts.ipynb, cell nuts-42
+# book/roads/nuts.ipynb, cell nuts-34
 STATS = ("log_density", "energy", "accept", "depth", "n_leapfrog", "divergent",
          "step")
 
@@ -293,7 +294,7 @@ def _drawn(run, plan):
                              for name, column in zip(STATS, columns)})
 
 
-# book/roads/nuts.ipynb, cell nuts-43
+# book/roads/nuts.ipynb, cell nuts-35
 def nuts_work(value_and_grad, q0, n_warmup=800, n_draws=64, rng=0, target_accept=0.8,
               max_depth=10, step=None, inv_mass=None, every=30.0, n_jobs=1, origin=None):
     """nuts as a Work, which finishes as NUTSDraws; its arguments.

@@ -9,7 +9,7 @@ costs, and what the reader of its probabilities gets for it.
 __all__ = ["training_log_likelihoods"]
 
 
-# book/roads/one_table.ipynb, cell one_table-03
+# book/roads/one_table.ipynb, cell one_table-02
 import numpy as np
 
 from cmn_literate.checks import check_count, check_rng, plain_array
@@ -20,7 +20,7 @@ from cmn_literate.network.simulate import Theta
 from cmn_literate.roads.diagnostics import PosteriorDraws, draw_log_probs
 
 
-# book/roads/one_table.ipynb, cell one_table-06
+# book/roads/one_table.ipynb, cell one_table-12
 def training_log_likelihoods(model, X, y, n_draws=200, rng=0):
     """ln p(y_n | x_n, Theta_s) of draws of a fitted estimator, for waic and psis_loo.
     [eq-table-average]

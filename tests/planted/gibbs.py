@@ -21,7 +21,7 @@ FAULTS = [
     ("gibbs-score-gain-missing", 'score += np.einsum("ikn,ikn->kn", gain, force)', "score += 0.0", TESTS),
     ("gibbs-score-without-gate", "return 0.5 * score.T + stick_log_probs(Xt @ theta.beta0.T)", "return 0.5 * score.T", TESTS),
     ("gibbs-choice-off-by-one", "rng.random((len(scores), 1)) >= cuts).sum(1)", "rng.random((len(scores), 1)) >= cuts[:, 1:]).sum(1)", TESTS),
-    ("gibbs-latents-pull-missing", "(tau * mean + p)[:, :, None]", "(tau * mean)[:, :, None]", TESTS),
+    ("gibbs-latents-pull-missing", "(tau * mean + g0)[:, :, None]", "(tau * mean)[:, :, None]", TESTS),
     ("gibbs-latents-root-not-transposed", "np.linalg.solve(np.swapaxes(C, 1, 2), eta)", "np.linalg.solve(C, eta)", TESTS),
     ("gibbs-maps-label-seen-without-noise", "R, r = through @ Q,", "R, r = Q,", TESTS),
     ("gibbs-maps-white-not-undone", "return (scale * draw_gaussian(mu, S, rng))", "return draw_gaussian(mu, S, rng)", TESTS),

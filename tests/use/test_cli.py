@@ -432,7 +432,8 @@ def test_an_interrupted_run_goes_on(tmp_path):
     many = np.random.default_rng(1)
     data = write(tmp_path / "d.csv", np.c_[many.normal(size=(400, 2)).round(4), many.integers(3, size=400)].tolist())
     args = ["fit", data, "--target", "kind", "--experts", "4", "--option", "tol=1e-300", "--resume", tmp_path / "run.npz", "--out", tmp_path / "m.npz"]
-    running = subprocess.Popen([sys.executable, "-m", "cmn_literate", *map(str, args), "--max-sweeps", "1000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen([sys.executable, "-m", "cmn_literate", *map(str, args), "--max-sweeps", "1000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))     # a shell's job in the background ignores it
     while not (tmp_path / "run.npz").exists():
         assert running.poll() is None, running.stderr.read()
         time.sleep(0.05)
