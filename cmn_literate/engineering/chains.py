@@ -18,7 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
 
-# book/engineering/chains.ipynb, cell chains-05
+# book/engineering/chains.ipynb, cell chains-06
 def spawn(rng, n):
     """n Generators, the next children of rng.  [eq-chain-children]
 
@@ -31,7 +31,7 @@ def spawn(rng, n):
                          f"others, got {rng!r}") from None
 
 
-# book/engineering/chains.ipynb, cell chains-08
+# book/engineering/chains.ipynb, cell chains-09
 @contextmanager
 def worker_pool(n_jobs):
     """A pool of n_jobs processes, which leave Ctrl-C to this one.  [eq-chain-commute]
@@ -50,6 +50,7 @@ def worker_pool(n_jobs):
             "or ask for n_jobs=1") from None
 
 
+# book/engineering/chains.ipynb, cell chains-10
 def run_chains(advance, chains, unfinished, n_jobs=1):
     """All chains to their ends in turns, portion by portion, in n_jobs processes.
     [eq-chain-step, eq-chain-commute]

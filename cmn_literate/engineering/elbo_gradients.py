@@ -23,7 +23,7 @@ from cmn_literate.network.latents import responsibilities
 from cmn_literate.network.simulate import Theta
 
 
-# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-05
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-06
 def unpack_factor(packed, m):
     """C (..., m, m) of its packed form (..., T(m)).  [eq-bb-free]"""
     full = packed[..., lower_triangle(m)[3]]
@@ -48,7 +48,7 @@ def _local_factor(x_C):
     return C, diagonal
 
 
-# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-08
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-09
 def coin_tilt(square):
     """theta(xi) and ln 2 + K(xi) for xi^2 = square.  [eq-bb-parabola]
 
@@ -59,6 +59,7 @@ def coin_tilt(square):
     return theta, log_cosh + np.log(2.0) - 0.5 * theta * square
 
 
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-10
 def coin_cost_and_slope(psi, tilt=None):
     """c(psi) and c'(psi), nats; with tilt = coin_tilt(xi^2) the parabola that
     touches it at xi.  [eq-elg-coin, eq-bb-parabola]   psi (...) -> (...), (...)"""
@@ -79,6 +80,7 @@ def coin_cost_and_slope(psi, tilt=None):
     return cost, slope
 
 
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-11
 def soft_counts(gamma):
     """b and kappa of the gate's sticks, rows last.  [eq-stick-counts]
     gamma (K,N) -> (K-1,N), (K-1,N)"""
@@ -86,7 +88,7 @@ def soft_counts(gamma):
     return b, gamma[:-1] - 0.5 * b
 
 
-# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-11
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-14
 def fast_particles(free, noise):
     """Draws of all parameters and latent vectors.  [eq-bb-draw]
 
@@ -113,7 +115,7 @@ def fast_particles(free, noise):
                  moved(f.beta0_mu, f.beta0_C, e.beta0), A, tau), x1
 
 
-# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-12
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-15
 def best_tilts(free, rows):
     """Parabolas of all coins at their best tilts, E[psi^2] in closed form.
     [eq-bb-envelope, eq-output-tilt, eq-gate-tilt]
@@ -139,7 +141,7 @@ def best_tilts(free, rows):
             coin_tilt(squares[1] @ outer_features(rows.XtT)))
 
 
-# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-15
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-18
 def _factor_slope(slope, C):
     """From slopes in C (..., m, m) to slopes in its packed form.
     [eq-bb-path-gaussian]"""
@@ -160,7 +162,7 @@ def _gaussian_part(mu, packed, sigma):
     return value, mu / sigma**2, slope
 
 
-# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-16
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-19
 def kl_and_grad(free, priors):
     """KL[q(Theta) || p(Theta)] and its slopes in the free numbers.
     [eq-bb-kl-gaussian, eq-bb-kl-expert, eq-global-kl]
@@ -184,7 +186,7 @@ def kl_and_grad(free, priors):
         log_b=priors.a0 - energy - a * priors.b0 / b, logits=0.0, mu=0.0, x_C=0.0)
 
 
-# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-19
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-22
 def _label_part(theta, x1, rows, gamma, tilt):
     """Mean score (K,N); weighted slopes in beta1 (S,J,h+1) and x1.
     [eq-bb-coin, eq-bb-slopes-label]"""
@@ -205,7 +207,7 @@ def _label_part(theta, x1, rows, gamma, tilt):
     return score / S, np.concatenate(beta1, -1), into_x.reshape(x1.shape)
 
 
-# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-20
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-23
 def _gate_part(theta, rows, gamma, tilt):
     """Mean score (K,N); slope in beta0 (S,K-1,D).  [eq-bb-coin]"""
     psi = theta.beta0 @ rows.XtT
@@ -218,7 +220,7 @@ def _gate_part(theta, rows, gamma, tilt):
     return score, (kappa - b * slope) @ rows.XtT.T
 
 
-# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-21
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-24
 def _expert_part(theta, x1, rows, gamma):
     """Mean score (K,N); weighted slopes in A (S,K,h,D), tau (S,K,h) and minus that
     in x1.  [eq-bb-slopes-expert]"""
@@ -235,7 +237,7 @@ def _expert_part(theta, x1, rows, gamma):
     return score, into_A.transpose(0, 2, 1, 3), into_tau, pull
 
 
-# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-23
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-26
 def _expert_path(f, theta, noise, moves, into_A, into_tau):
     """Slopes in M, V_C, log_a and log_b.  [eq-bb-path-matrix]"""
     S, a, tau = len(noise.g), np.exp(f.log_a)[:, None], theta.tau
@@ -248,7 +250,7 @@ def _expert_path(f, theta, noise, moves, into_A, into_tau):
             a[:, 0] * by_shape.mean(0).sum(-1), -(tau * total).mean(0))
 
 
-# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-24
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-27
 def _coefficient_path(into, eps, packed):
     """Slopes in mu and packed C from slopes in the draws (S,l,m).
     [eq-bb-path-gaussian]"""
@@ -257,6 +259,7 @@ def _coefficient_path(into, eps, packed):
     return into.mean(0), _factor_slope(slope, C)
 
 
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-28
 def _local_path(f, eps, gamma, into_x):
     """Slopes in mu and x_C, the entropy's included.  [eq-bb-path-gaussian]"""
     C, diagonal = _local_factor(f.x_C)
@@ -269,7 +272,7 @@ def _local_path(f, eps, gamma, into_x):
     return into_x.mean(0), slope
 
 
-# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-25
+# book/engineering/elbo_gradients.ipynb, cell elbo_gradients-29
 def bound_slopes(free, noise, moves, rows, priors, tilts=(None, None)):
     """The estimate of a bound at these draws, and its slopes.
     [eq-bb-bound, eq-bb-path, eq-bb-softmax, eq-bb-envelope]

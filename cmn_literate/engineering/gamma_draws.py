@@ -2,8 +2,8 @@
 """The slope of a Gamma draw
 
 A draw from a Gamma distribution moves with the shape of the distribution in a definite way,
-although it was made by throwing darts. One integral, with positive weight and a scale that is
-known, gives the slope to eight digits from the draw and the shape alone.
+although it was made by rejection. One integral, with positive weight and a scale that is known,
+gives the slope to eight digits from the draw and the shape alone.
 """
 
 __all__ = ["gamma_slope", "gamma_draw", "Noise", "draw_noise"]
@@ -17,7 +17,7 @@ from autograd.tracer import getval
 from scipy.special import digamma
 
 
-# book/engineering/gamma_draws.ipynb, cell gamma_draws-05
+# book/engineering/gamma_draws.ipynb, cell gamma_draws-06
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 
 
@@ -34,6 +34,7 @@ def _reach(a, x, side, nats=38.0):
     return v
 
 
+# book/engineering/gamma_draws.ipynb, cell gamma_draws-07
 def gamma_slope(a, x):
     """dx/da of a draw x of Gamma(a, 1) whose quantile is held.
     [eq-gamma-implicit, eq-gamma-slope]
@@ -50,7 +51,7 @@ def gamma_slope(a, x):
     return x * reach * np.tensordot(_WEIGHTS, height, 1)
 
 
-# book/engineering/gamma_draws.ipynb, cell gamma_draws-07
+# book/engineering/gamma_draws.ipynb, cell gamma_draws-13
 def gamma_draw(a, g):
     """The draw g of Gamma(a, 1), which moves with a as gamma_slope says when
     autograd asks.  [eq-gamma-implicit]   a, g (...) broadcast -> g"""
@@ -58,7 +59,7 @@ def gamma_draw(a, g):
     return g if fixed is a else g + gamma_slope(fixed, g) * (a - fixed)
 
 
-# book/engineering/gamma_draws.ipynb, cell gamma_draws-11
+# book/engineering/gamma_draws.ipynb, cell gamma_draws-16
 class Noise(NamedTuple):
     """What S particles are made of.  [eq-bb-draw]
 

@@ -30,11 +30,12 @@ from cmn_literate.ideas.expfam import pad
 from cmn_literate.network.simulate import Theta
 
 
-# book/engineering/gradients.ipynb, cell gradients-05
+# book/engineering/gradients.ipynb, cell gradients-06
 BLOCK = 30_000             # numbers worked on at a time: they stay in the cache
 ROWS = 256                 # rows at a time
 
 
+# book/engineering/gradients.ipynb, cell gradients-07
 def stick_sigmoids(e_means, e_spreads, E, stop):
     """sigma(-t) into E and sigma(t) into stop, both (S,K,Q,n).  [eq-lik-sigmoids]
 
@@ -46,6 +47,7 @@ def stick_sigmoids(e_means, e_spreads, E, stop):
     np.multiply(E, stop, out=E)
 
 
+# book/engineering/gradients.ipynb, cell gradients-08
 def chunks(S, K, Q, n):
     """(experts, nodes) in slices such that S x their sizes x n is about BLOCK.
     [eq-lik-expert]"""
@@ -55,7 +57,7 @@ def chunks(S, K, Q, n):
             for k in range(0, K, experts) for q in range(0, Q, nodes)]
 
 
-# book/engineering/gradients.ipynb, cell gradients-06
+# book/engineering/gradients.ipynb, cell gradients-09
 def _extreme(means, spreads):
     """Experts (K,) whose product of sigmoids could underflow.  [eq-lik-sigmoids]
 
@@ -99,7 +101,7 @@ def stick_integrals(minus_means, minus_spreads, weights, work=None):
     return np.log(f), slopes
 
 
-# book/engineering/gradients.ipynb, cell gradients-07
+# book/engineering/gradients.ipynb, cell gradients-10
 def extreme_integrals(minus_means, minus_spreads, weights):
     """stick_integrals for logits of any size.  [eq-lik-sigmoids]"""
     (S, K, n), R = minus_means.shape, len(weights)
@@ -116,7 +118,7 @@ def extreme_integrals(minus_means, minus_spreads, weights):
     return log_f, slopes
 
 
-# book/engineering/gradients.ipynb, cell gradients-10
+# book/engineering/gradients.ipynb, cell gradients-13
 def class_blocks(y, n_sticks, mixed=False):
     """Rows with sorted labels, cut into blocks of one class.  [eq-lik-expert]
 
@@ -137,6 +139,7 @@ def class_blocks(y, n_sticks, mixed=False):
     return blocks
 
 
+# book/engineering/gradients.ipynb, cell gradients-14
 def gate_terms(psi):
     """ln pi_k and sigma(psi_j) of a gate, rows last.  [eq-lik-gate-grad]
 
@@ -150,7 +153,7 @@ def gate_terms(psi):
     return log_gate, np.where(psi > 0, 1.0, e) / (1 + e)
 
 
-# book/engineering/gradients.ipynb, cell gradients-11
+# book/engineering/gradients.ipynb, cell gradients-15
 def sum_over_rows(beta0, Xt, y, maps, rows, spreads, weights):
     """sum_n ln p(y_n) and its slopes.
     [eq-lik-expert, eq-lik-rho, eq-lik-gate-grad]
@@ -189,7 +192,7 @@ def sum_over_rows(beta0, Xt, y, maps, rows, spreads, weights):
     return value, beta0_bar, maps_bar, C_bar, rows_bar
 
 
-# book/engineering/gradients.ipynb, cell gradients-13
+# book/engineering/gradients.ipynb, cell gradients-17
 def mean_maps_grad(theta, W_bar):
     """From slopes in W to slopes in beta1 and A.  [eq-lik-maps-grad]
 
@@ -223,7 +226,7 @@ def spread_maps_grad(theta, C, C_bar):
             -(pull * weights).sum(1) / theta.tau)
 
 
-# book/engineering/gradients.ipynb, cell gradients-15
+# book/engineering/gradients.ipynb, cell gradients-19
 @np.errstate(all="ignore")
 def likelihood_value_and_grad(phi, X, y, shapes, nodes):
     """sum_n ln p(y_n | x_n, Theta), nats, and its gradient in phi.
@@ -250,7 +253,7 @@ def likelihood_value_and_grad(phi, X, y, shapes, nodes):
     return float(value), slope if np.isfinite(value) else np.full(len(phi), np.nan)
 
 
-# book/engineering/gradients.ipynb, cell gradients-19
+# book/engineering/gradients.ipynb, cell gradients-24
 def _class_integrals(means, spreads, weights, work):
     """sum_q w_q p(y = c | t_q) of every class and expert.  [eq-lik-expert]
 
@@ -298,7 +301,7 @@ def class_log_probs(theta, X, nodes):
     return out.T
 
 
-# book/engineering/gradients.ipynb, cell gradients-22
+# book/engineering/gradients.ipynb, cell gradients-27
 @np.errstate(all="ignore")
 def white_result(value, slope, phi, u, shapes, priors):
     """Add the white prior to a log likelihood and take its gradient to u; -inf and
@@ -347,7 +350,7 @@ def explicit_value_and_grad(q, X, y, shapes, priors):
     return value, np.concatenate([slope, eps_bar.ravel()])
 
 
-# book/engineering/gradients.ipynb, cell gradients-23
+# book/engineering/gradients.ipynb, cell gradients-28
 @np.errstate(all="ignore")
 def marginal_value_and_grad(u, X, y, shapes, priors, nodes):
     """Log posterior density of u up to the evidence, and its gradient.
@@ -362,7 +365,7 @@ def marginal_value_and_grad(u, X, y, shapes, priors, nodes):
     return white_result(value, slope, phi, u, shapes, priors)
 
 
-# book/engineering/gradients.ipynb, cell gradients-26
+# book/engineering/gradients.ipynb, cell gradients-31
 class NetworkRows(NamedTuple):
     """Labelled rows, laid out for network_value_and_grad.  [eq-mle-objective]
 
@@ -382,7 +385,7 @@ def network_rows(X, y, n_classes):
     return NetworkRows(XtT, (y == sticks) * 1.0, (y >= sticks) * 1.0)
 
 
-# book/engineering/gradients.ipynb, cell gradients-27
+# book/engineering/gradients.ipynb, cell gradients-32
 def network_value_and_grad(phi, rows, shapes):
     """Sum of the network's ln P(label) and its gradient in phi, plain numpy.
     [eq-mle-objective, eq-mle-back]   phi (P,) -> float (nats), (P,)"""

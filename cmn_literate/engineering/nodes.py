@@ -22,7 +22,7 @@ from cmn_literate.engineering.coordinates import Shapes
 from cmn_literate.engineering.quadrature import grid_rule, smoothstep_rule
 
 
-# book/engineering/nodes.ipynb, cell nodes-05
+# book/engineering/nodes.ipynb, cell nodes-06
 def mean_maps(theta):
     """W_k = B A_k + c e^T: mean of the output logits as a linear map of x~.
     [eq-lik-maps]   theta Theta -> (L-1, K, d+1); differentiable"""
@@ -46,7 +46,7 @@ def spread_maps(theta):
     return anp.transpose(root, (1, 0, 2))
 
 
-# book/engineering/nodes.ipynb, cell nodes-15
+# book/engineering/nodes.ipynb, cell nodes-16
 class Nodes(NamedTuple):
     """Nodes z (Q, r) and weights w (Q,) for a mean over N(0, I_r); the weights are
     positive and add up to 1.  [eq-lik-nodes]"""

@@ -38,13 +38,13 @@ from cmn_literate.storage import (
     unpack_tree, write_arrays)
 
 
-# book/engineering/runs.ipynb, cell runs-05
+# book/engineering/runs.ipynb, cell runs-07
 def never(state):
     """No state asks for an end: the run has all its steps.  [eq-run-step]"""
     return False
 
 
-# book/engineering/runs.ipynb, cell runs-06
+# book/engineering/runs.ipynb, cell runs-08
 class Work(NamedTuple):
     """A run before its first step.  [eq-run-step]
 
@@ -97,7 +97,7 @@ class Run(NamedTuple):
         return [np.array(column) for column in zip(*chains)]
 
 
-# book/engineering/runs.ipynb, cell runs-08
+# book/engineering/runs.ipynb, cell runs-10
 def advance(step, stop, state, done, most, seconds=np.inf):
     """At most `most` steps of one chain, and no new one after so many seconds.
     [eq-run-step]
@@ -117,7 +117,7 @@ def advance(step, stop, state, done, most, seconds=np.inf):
     return state, done, rows, True
 
 
-# book/engineering/runs.ipynb, cell runs-09
+# book/engineering/runs.ipynb, cell runs-11
 def _portion(chain, step, stop, total, most, seconds):
     """A portion of the chain (number, state, done).   -> chain, (records, fine)"""
     c, state, done = chain
@@ -140,7 +140,7 @@ def portions(work, states, done, n_jobs=1):
                       and not w.stop(chain[1]), n_jobs)
 
 
-# book/engineering/runs.ipynb, cell runs-13
+# book/engineering/runs.ipynb, cell runs-15
 def _identity(work):
     """Fingerprint of a run."""
     arrays = {}
@@ -199,7 +199,7 @@ def stored_generator(path):
     return None if state is None else generator_from(state)
 
 
-# book/engineering/runs.ipynb, cell runs-14
+# book/engineering/runs.ipynb, cell runs-16
 class StepBack(Exception):
     """No step can be made from here: the one before is taken back."""
 
@@ -279,7 +279,7 @@ def _lead(work, track, begun, callback, checkpoint, n_jobs):
                 callback(count, work.objective([state for state, *_ in track.now], c))
 
 
-# book/engineering/runs.ipynb, cell runs-18
+# book/engineering/runs.ipynb, cell runs-21
 def objective_trace(result):
     """The objective of a result after every step, (n_steps,).  [eq-run-step]"""
     return result.elbo if hasattr(result, "elbo") else result.trace
@@ -306,7 +306,7 @@ def run_learner(settings, Z, y, n_classes, rng, label=""):
     return work.finish(run), run.reason == "interrupted"
 
 
-# book/engineering/runs.ipynb, cell runs-20
+# book/engineering/runs.ipynb, cell runs-23
 class Ascent(NamedTuple):
     """State of coordinate ascent between two sweeps.  [eq-run-step]
 
@@ -346,7 +346,7 @@ def has_converged(state):
     return state.converged
 
 
-# book/engineering/runs.ipynb, cell runs-21
+# book/engineering/runs.ipynb, cell runs-24
 def ascent_work(Z, y, n_classes, settings, rng):
     """Coordinate ascent as a Work, which finishes as a Fit.  [eq-run-step]
 
@@ -376,7 +376,7 @@ def ascent_work(Z, y, n_classes, settings, rng):
                 kinds=(Ascent, Parameters), every=100)
 
 
-# book/engineering/runs.ipynb, cell runs-22
+# book/engineering/runs.ipynb, cell runs-25
 def predict_factors(result, Z):
     """Forecast of a result with the factors of q.  [eq-predict]
 
