@@ -59,6 +59,8 @@ def cell_metadata(cell):
         raise CellError(str(error)) from None
     if kind == "show" and not option(cell.source, "alt"):
         raise CellError("a figure without alt text; put '#| alt: ...' below '#| show'")
+    if kind == "show" and not option(cell.source, "caption"):
+        raise CellError("a figure without a caption; put '#| caption: ...' below '#| show'")
     if kind == "verify":
         if not labels or not all(label.startswith("eq-") for label in labels):
             raise CellError("'#| verify' must name the equations it checks, e.g. '#| verify eq-stick'")

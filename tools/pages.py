@@ -1,7 +1,10 @@
 """Write what is generated from the chapters: the pages API and "Paper to book", the tables of the errata and of the notation page,
 the picture and the list of chapters of the README, and the cards of the landing page with their thumbnails.
 
-    python tools/pages.py [--check]
+    python tools/pages.py [--check | --measure]
+
+--check also says what a reader would stumble over (tools/prose.py): a term before its chapter, two letters for one thing, an equation that
+nobody checks, a chapter of theory that is too long.  --measure prints words, open lines and first pictures.
 """
 
 import argparse
@@ -19,7 +22,7 @@ from typing import NamedTuple
 import nbformat
 import numpy as np
 from PIL import Image
-from prose import measure
+import prose
 from tangle import DEFINITIONS, PACKAGE, PLAIN, ROOT, cell_name, headline, marker, module_file, module_sources, option, read_chapters, write_atomically
 
 NOTE = "<!-- Written by tools/pages.py; edit its sources, not this page. -->\n\n"
@@ -443,7 +446,7 @@ def first_sentence(claim):
 
 def minutes(notebook):
     """Minutes of reading: one for every 200 words of the reading line, and one for every three figures, each rounded up."""
-    read = measure(notebook)
+    read = prose.measure(notebook)
     return -(-read.words // 200) - (-read.figures // 3)
 
 
@@ -523,7 +526,11 @@ def picture(notebook):
 def main(argv=None, root=ROOT):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is stale")
+    parser.add_argument("--measure", action="store_true", help="print what each chapter asks of its reader")
     args = parser.parse_args(argv)
+    if args.measure:
+        print(prose.table(read_chapters(root)))
+        return 0
     wanted = {path: text if isinstance(text, bytes) else text.encode() for path, text in pages(root).items()}
     stale = [(path, data) for path, data in wanted.items() if not (root / path).exists() or (root / path).read_bytes() != data]
     gone = [p for p in sorted((root / API).rglob("*.md")) if p.relative_to(root).as_posix() not in wanted]       # of modules that are no more

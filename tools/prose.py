@@ -59,12 +59,6 @@ def measure(notebook):
     return Measure(n_words, n_lines, first, figures, prose.count(":class: checkpoint"), prose.count(":class: recap"), prose.count("{exercise}"))
 
 
-def minutes(notebook):
-    """Minutes of reading: 200 words a minute, a minute for three figures and for thirty lines of code."""
-    m = measure(notebook)
-    return round(m.words / 200 + m.figures / 3 + m.lines / 30) or 1
-
-
 def glossary(root=ROOT):
     """[(term, path of the chapter that defines it)]."""
     text = (root / "book/start/glossary.md").read_text(encoding="utf-8")
@@ -161,6 +155,6 @@ def problems(chapters, root=ROOT):
 def table(chapters):
     """The measures of all chapters, as text."""
     rows = [f"{path.removeprefix('book/').removesuffix('.ipynb'):28s} {m.words:6d} words {m.lines:4d} lines  picture after {m.picture}  {m.figures} figures"
-            f"  {m.checkpoints} checkpoints, {m.recaps} recap, {m.exercises} exercises  {minutes(nb)} min"
+            f"  {m.checkpoints} checkpoints, {m.recaps} recap, {m.exercises} exercises"
             for path, nb in chapters.items() for m in [measure(nb)]]
     return "\n".join(rows)

@@ -1,9 +1,9 @@
 # Tangled from book/engineering/elbo_gradients.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Slopes of a sampled bound, by hand
 
-At a given draw the bound of black-box variational inference is an ordinary function of a few
-thousand numbers. Its slopes, written out by hand as products of matrices, are those that automatic
-differentiation finds, and cost a fraction of it.
+At a given draw the bound by draws is an ordinary function of a few thousand numbers. Its slopes,
+written out by hand as products of matrices, are those that automatic differentiation finds, and
+cost a fraction of it.
 """
 
 __all__ = ["unpack_factor", "pack_factor", "coin_tilt", "coin_cost_and_slope", "soft_counts",
