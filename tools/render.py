@@ -266,10 +266,16 @@ def described(app, pagename, templatename, context, doctree):
     context["metatags"] = context.get("metatags", "") + "\n".join(tags)
 
 
+def unique_ids(app, pagename, templatename, context, doctree):
+    """The same id stands in every exercise; it leads nowhere, so it goes."""
+    context["body"] = (context.get("body") or "").replace(' id="exercise-content"', "")
+
+
 def setup(app):
     app.connect("config-inited", configure)
     app.connect("builder-inited", prepare)
     app.connect("doctree-read", remember)
     app.connect("doctree-resolved", resolve)
     app.connect("html-page-context", described)
+    app.connect("html-page-context", unique_ids)
     return {"parallel_read_safe": False, "parallel_write_safe": True}
