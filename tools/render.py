@@ -252,8 +252,6 @@ def described(app, pagename, templatename, context, doctree):
     """Title, description and, where the address of the book is known, the social card."""
     if doctree is None:
         return
-    if pagename == app.config.root_doc:
-        context["docstitle"] = ""                       # the title of the book, once
     sentences = [" ".join(p.astext().split()) for p in doctree.findall(nodes.paragraph)]
     claim = next((s.removeprefix("The claim. ") for s in sentences if s.startswith("The claim.")), next(iter(sentences), ""))
     claim = html.escape(claim if len(claim) <= 200 else claim[:200].rsplit(" ", 1)[0] + " ...", quote=True)
@@ -264,6 +262,8 @@ def described(app, pagename, templatename, context, doctree):
                  '<meta property="og:type" content="article">', f'<meta property="og:url" content="{base}{pagename}.html">',
                  f'<meta property="og:image" content="{base}_static/picture.png">', '<meta name="twitter:card" content="summary_large_image">']
     context["metatags"] = context.get("metatags", "") + "\n".join(tags)
+    if pagename == app.config.root_doc:                     # the name of the book, once
+        context["title"] = "Home"
 
 
 def unique_ids(app, pagename, templatename, context, doctree):

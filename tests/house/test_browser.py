@@ -238,7 +238,7 @@ def test_a_phone_is_told_what_scrolls(page, site):
     assert 0 < cut <= page.locator(".scroll-hint").count()
 
 
-@pytest.mark.parametrize("path", ALL_PAGES)
+@pytest.mark.parametrize("path", [pytest.param(path, marks=() if i % 6 == 0 and "/api/" not in path else pytest.mark.slow) for i, path in enumerate(ALL_PAGES)])
 def test_page_is_accessible(page, site, path):
     """No serious finding of axe, on light ground and on dark.  Code is left out: its colours are those of one style, looked at on one page."""
     axe = files("axe_playwright_python").joinpath("axe.min.js").read_text()
