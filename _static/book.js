@@ -73,7 +73,7 @@
   }
 
   function hints() {
-    for (const box of document.querySelectorAll(".bd-article mjx-container[display=true], .bd-article table, .bd-article pre")) {
+    for (const box of document.querySelectorAll(".bd-article mjx-container[display=true], .bd-article table, .bd-article .pst-scrollable-table-container, .bd-article pre")) {
       const cut = box.clientWidth > 0 && box.scrollWidth - box.clientWidth > 6, after = box.closest("div.math, .pst-scrollable-table-container") || box;
       if (box.tagName === "MJX-CONTAINER") box.style.overflow = cut ? "auto hidden" : "visible";
       if (cut) box.setAttribute("tabindex", "0");

@@ -266,9 +266,10 @@ def described(app, pagename, templatename, context, doctree):
         context["title"] = "Home"
 
 
-def unique_ids(app, pagename, templatename, context, doctree):
-    """The same id stands in every exercise; it leads nowhere, so it goes."""
-    context["body"] = (context.get("body") or "").replace(' id="exercise-content"', "")
+def repaired(app, pagename, templatename, context, doctree):
+    """The same id stands in every exercise, and leads nowhere; a list of references calls itself what it is not."""
+    body = (context.get("body") or "").replace(' id="exercise-content"', "")
+    context["body"] = body.replace('<div role="list" class="citation-list">', '<div class="citation-list">')     # its children are no list items
 
 
 def setup(app):
@@ -277,5 +278,5 @@ def setup(app):
     app.connect("doctree-read", remember)
     app.connect("doctree-resolved", resolve)
     app.connect("html-page-context", described)
-    app.connect("html-page-context", unique_ids)
+    app.connect("html-page-context", repaired)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

@@ -245,6 +245,7 @@ def test_page_is_accessible(page, site, path):
     page.route("**/mathjax/**", lambda route: route.abort())             # formulas are looked at on one page
     page.goto(f"{site}/{path}")
     page.evaluate(axe)
+    page.add_style_tag(content="* { transition: none !important; }")
     page.evaluate("document.querySelectorAll('pre span').forEach(e => e.replaceWith(e.textContent))")
     page.evaluate("document.querySelectorAll('div.math').forEach(e => { e.textContent = 'formula'; })")
     found = []
