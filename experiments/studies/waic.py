@@ -34,10 +34,8 @@ class Cell(NamedTuple):
 
 
 def plan():
-    """CAVI on every set, the others where a latent vector can be drawn in a moment; the dear ones last."""
-    pairs = [(d, m, s) for m, seeds in (("cavi", 4), ("mle-network", 2), ("gibbs", 2)) for d in ("sonar", "iris") for s in range(seeds)]
-    pairs += [(d, "cavi", s) for d in PAPER_WAIC for s in range(2)] + [(d, "nuts", 0) for d in ("iris", "sonar")]
-    return list(dict.fromkeys(Cell(d, waic_size(d), m, s) for d, m, s in pairs))
+    """The two sets where a latent vector can be drawn in a moment."""
+    return [Cell(d, waic_size(d), m, s) for m, seeds in (("cavi", 4), ("mle-network", 2), ("gibbs", 1)) for d in ("sonar", "iris") for s in range(seeds)]
 
 
 def seen_log_probs(theta, x1, y):
