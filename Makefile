@@ -88,7 +88,8 @@ results-check: $(READY) ## run a random sample of the stored cells again and com
 vectors: $(READY)       ## compute the conformance vectors again; git diff should be empty (minutes)
 	$(PY) conformance/oracle/generate.py
 
-lock:                   ## requirements.txt from requirements.in (needs uv)
+# requirements.txt from requirements.in (needs uv)
+lock:
 	uv pip compile --universal --python-version 3.11 --no-annotate --no-header requirements.in -o requirements.txt
 	printf '%s\n' "-e ." "-e ./conformance" >> requirements.txt
 

@@ -23,7 +23,7 @@ def stored(tmp_path_factory):
     book = Book(tmp_path_factory.mktemp("book"))
     book.module("helper").write_text("VALUE = 7\n")
     path = book.chapter("first", "import sys\nfrom cmn_literate.a.helper import VALUE\nprint(VALUE)\nsys.stdout.flush()\nprint('next')",
-                        "#| verify eq-a\nassert VALUE == 7\n0.5", f"#| show\n#| alt: A line\n#| alt: that rises.\n{FIGURE}",
+                        "#| verify eq-a\nassert VALUE == 7\n0.5", f"#| show\n#| alt: A line\n#| alt: that rises.\n#| caption: See it rise.\n{FIGURE}",
                         "#| solution\nprint('solved')  ", "import os\nprint(os.path.basename(os.getcwd()))")
     environment = dict(os.environ)
     assert execute.execute("book/a/first.ipynb", book.root) is None
@@ -45,7 +45,7 @@ def test_stored_notebook_is_normal(stored):
     assert [c.id for c in notebook.cells] == [f"first-0{i}" for i in range(1, 7)]
     code = [c for c in notebook.cells if c.cell_type == "code"]
     assert [c.execution_count for c in code] == [1, 2, 3, 4, 5]
-    assert [c.metadata for c in code] == [{}, {}, {"mystnb": {"image": {"alt": "A line that rises."}}}, {"tags": ["hide-cell"]}, {}]
+    assert [c.metadata for c in code] == [{}, {}, {"mystnb": {"image": {"alt": "A line that rises."}, "figure": {"caption": "See it rise."}}}, {"tags": ["hide-cell"]}, {}]
     assert [o.text for o in code[0].outputs] == ["7\nnext\n"]                    # two prints, one output
     assert code[1].outputs[0].data == {"text/plain": "0.5"}
     assert set(code[2].outputs[0].data) == {"image/png", "text/plain"}
@@ -80,7 +80,9 @@ def test_refuses(tmp_path, cell, complaint):
 OUTPUTS = [
     ("import sys\nprint('careful', file=sys.stderr)", "writes to stderr: careful"),
     ("import warnings\nwarnings.warn('careful')", "writes to stderr"),
-    ("#| show\n#| alt: Nothing.\npass", "no figure appeared"),
+    ("#| show\n#| alt: Nothing.\n#| caption: None.\npass", "no figure appeared"),
+    (f"#| show\n#| alt: A line.\n{FIGURE}", "a figure without a caption"),
+    (f"#| show\n#| alt: A line.\n#| caption: A.\n#| colour: red\n{FIGURE}", "below the marker stand"),
     (FIGURE, "mark the cell '#| show'"),
     ("object()", "memory address"),
     ("from IPython.display import HTML\nHTML('<b>x</b>')", "stores text/html"),

@@ -147,8 +147,8 @@ def test_social_card_needs_the_address_of_the_book():
 
 
 def test_landing_page_names_the_book_once():
-    assert head("Text.")["docstitle"] == "The book"
-    assert head("Text.", page="book/intro")["docstitle"] == ""
+    assert head("Text.", title="First")["title"] == "First"
+    assert head("Text.", page="book/intro", title="The book")["title"] == "Home"
 
 
 def test_page_without_a_document_stays_as_it_is():
