@@ -4,13 +4,14 @@ The grid has one split and many starts.  Here the split is a dimension of the ce
 of them is paired by split.  Split 0 is that of the grid.
 """
 
+import json
 import time
 import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from experiments import grid, studies
+from experiments import grid, store, studies
 from experiments.grid import DATA, DATASETS, sizes
 from experiments.run import fit, held_out, plain, split
 from experiments.report import value
@@ -55,6 +56,26 @@ def plan():
     found += cells("mle-network", 2, [d for d in cheap if sizes_of(d)[2] <= 128])      # a minute or two a fit where there are more rows
     found += [Cell(d, n, method, s, 0) for d, n in sorted(DEAR) for method in ("ridge", "cavi") for s in range(SPLITS)]
     return [cell for cell in found if cell[:3] != SLOW] + [cell for cell in found if cell[:3] == SLOW]
+
+
+TRUTH = "truth.json"                                      # beside the records: the classes of the test rows, a digit each
+
+
+def truth(dataset, number):
+    """Classes 0, 1, ... of the test rows of a split, as stored: who reads the records needs no data."""
+    stored = json.loads((store.RESULTS / PLACE / TRUTH).read_text())
+    return np.array(list(stored[dataset][number]), int)
+
+
+def write_truth(data_home=None):
+    """Store the classes of the test rows of every split."""
+    found = {}
+    for dataset in DATASETS:
+        for number in range(SPLITS):
+            data, _, test = split(Cell(dataset, sizes_of(dataset)[1], "cavi", number, 0), data_home, number)
+            labels = np.unique(data.y, return_inverse=True)[1][test]
+            found.setdefault(dataset, []).append("".join(map(str, labels)))
+    (store.RESULTS / PLACE / TRUTH).write_text(json.dumps(found, indent=1) + "\n")
 
 
 def run(cell, records=None, data_home=None, models=None):

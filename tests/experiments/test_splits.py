@@ -80,3 +80,10 @@ def test_split_0_repeats_the_grid():
     for mine, theirs in both:
         slack = 1e-4 if mine["cell"]["method"] == "cavi" else 5e-2 * max(1, abs(theirs["metrics"]["lpd"]))
         assert mine["metrics"]["lpd"] == pytest.approx(theirs["metrics"]["lpd"], abs=slack)
+
+
+def test_the_stored_truth_scores_every_record():
+    """The classes that are kept beside the records give each record's own log score."""
+    for cell, record in studies.records("splits").items():
+        labels, log_p = splits.truth(cell.dataset, cell.split), store.log_p(record)
+        assert abs(log_p[np.arange(len(labels)), labels].mean() - record["metrics"]["lpd"]) < 2e-3
