@@ -73,6 +73,10 @@
   }
 
   function hints() {
+    const fits = (box) => box.scrollWidth - box.clientWidth <= 4;
+    for (const box of document.querySelectorAll(".bd-article mjx-container[display=true]")) {        /* on a desk a formula is set smaller rather than cut */
+      for (let size = 124; innerWidth >= 700 && box.clientWidth > 0 && !fits(box) && size > 80; size -= 3) box.style.fontSize = `${size}%`;
+    }
     for (const box of document.querySelectorAll(".bd-article mjx-container[display=true], .bd-article table, .bd-article .pst-scrollable-table-container, .bd-article pre")) {
       const cut = box.clientWidth > 0 && box.scrollWidth - box.clientWidth > 6, after = box.closest("div.math, .pst-scrollable-table-container") || box;
       if (box.tagName === "MJX-CONTAINER") box.style.overflow = cut ? "auto hidden" : "visible";
@@ -99,7 +103,7 @@
     cards();
     sidebar();
     const typeset = window.MathJax?.startup?.promise;
-    (typeset || Promise.resolve()).then(() => setTimeout(hints, 0));
+    (typeset || Promise.resolve()).then(hints);
     document.addEventListener("toggle", () => setTimeout(hints, 0), true);
   });
   window.cmnBook = { openAll };
