@@ -21,7 +21,7 @@ import numpy as np
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKernelError
 from PIL import Image
-from tangle import ROOT, TangleError, cell_name, header, marker, option, read_chapters, write_atomically
+from tangle import ROOT, TangleError, cell_name, folded, header, marker, option, read_chapters, write_atomically
 
 TIMEOUT = 600                                       # seconds for a cell, and for a kernel to start: the last resort against a hang
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -72,7 +72,7 @@ def cell_metadata(cell):
     for line in header(cell.source)[1:]:
         if not line.startswith(("#| alt:", "#| caption:", "#| name:")):
             raise CellError(f"{line!r}; below the marker stand '#| caption:', '#| alt:' and '#| name: fig-...'")
-    metadata = {"tags": ["hide-cell"]} if kind == "solution" else {}
+    metadata = {"tags": ["hide-cell" if kind == "solution" else "hide-input"]} if folded(cell) else {}
     picture = {"image": {"alt": option(cell.source, "alt")}} if option(cell.source, "alt") else {}
     if option(cell.source, "caption"):
         name = option(cell.source, "name")

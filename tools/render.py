@@ -60,7 +60,9 @@ def prepare(app):
 
 
 def remember(app, doctree):
-    """Keep the LaTeX of every labelled equation."""
+    """Keep the LaTeX of every labelled equation; and fold the cells here alone, not by their tags, which other readers of a notebook go by."""
+    for node in doctree.findall(nodes.container):
+        node.attributes.pop("hide_mode", None)
     if not hasattr(app.env, "cmn_latex"):
         app.env.cmn_latex = {}
     app.env.cmn_latex |= {node["label"]: node.astext() for node in doctree.findall(nodes.math_block) if node.get("label")}
@@ -175,8 +177,6 @@ def fit_pictures(node, cell):
 
 def render_cell(page, node, cell, module):
     """Fold or label one code cell."""
-    if len(node.children) == 1 and type(node.children[0]).__name__ == "HideCodeCellNode":       # a solution; folded below like all others
-        node.children = list(node.children[0].children)
     parts = {child.get("nb_element"): child for child in node.children if isinstance(child, nodes.container)}
     code, out = parts.get("cell_code_source"), parts.get("cell_code_output")
     if code is None:

@@ -6,7 +6,6 @@ Chromium, served from this machine. Without a built book or a browser they are s
 
 import os
 import re
-import shutil
 import threading
 from functools import partial
 from importlib.resources import files
@@ -16,22 +15,14 @@ from urllib.parse import unquote, urldefrag, urlparse
 
 import nbformat
 import pytest
+from browsers import LAST_RESORT, need
 from bs4 import BeautifulSoup
 from tangle import ROOT, chapter_order, folded, marker
 
 HTML = ROOT / "_build/html"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update",
-         "--disable-sync"]
-LAST_RESORT = 900_000                               # milliseconds; for what never comes
 PAGES = ["book/intro.html"] + [f"{c}.html" for c in chapter_order() if (ROOT / f"{c}.ipynb").exists()]
 
 ALL_PAGES = ["book/intro.html", *(f"{c}.html" for c in chapter_order()), "search.html", "genindex.html"]
-
-
-def need(thing, found):
-    """Skip with a reason, or fail where the environment says that a browser is there."""
-    if not found:
-        (pytest.fail if "browser" in os.environ.get("CMN_REQUIRE", "").split(",") else pytest.skip)(f"no {thing}")
 
 
 @pytest.fixture(scope="module")
@@ -51,17 +42,6 @@ def site(html):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    need("chromium on this machine", chromium)
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=FLAGS, timeout=LAST_RESORT)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

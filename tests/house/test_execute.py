@@ -45,7 +45,9 @@ def test_stored_notebook_is_normal(stored):
     assert [c.id for c in notebook.cells] == [f"first-0{i}" for i in range(1, 7)]
     code = [c for c in notebook.cells if c.cell_type == "code"]
     assert [c.execution_count for c in code] == [1, 2, 3, 4, 5]
-    assert [c.metadata for c in code] == [{}, {}, {"mystnb": {"image": {"alt": "A line that rises."}, "figure": {"caption": "See it rise."}}}, {"tags": ["hide-cell"]}, {}]
+    assert [c.metadata for c in code] == [
+        {}, {"tags": ["hide-input"]}, {"tags": ["hide-input"], "mystnb": {"image": {"alt": "A line that rises."}, "figure": {"caption": "See it rise."}}},
+        {"tags": ["hide-cell"]}, {}]
     assert [o.text for o in code[0].outputs] == ["7\nnext\n"]                    # two prints, one output
     assert code[1].outputs[0].data == {"text/plain": "0.5"}
     assert set(code[2].outputs[0].data) == {"image/png", "text/plain"}

@@ -4,9 +4,7 @@ They are opened from the disk, one at a time, in a page of a few lines: the book
 skipped, unless CMN_REQUIRE=browser.
 """
 
-import os
 import re
-import shutil
 from itertools import permutations
 
 import numpy as np
@@ -25,7 +23,6 @@ from cmn_literate.roads.hmc import hamiltonian, leapfrog
 from experiments import report, store
 from experiments.grid import sizes
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 DARK = """document.documentElement.dataset.theme = 'dark';
 document.documentElement.style.setProperty('--pst-color-background', '#121212');
 document.documentElement.style.setProperty('--pst-color-text-base', '#ced6dd');"""
@@ -71,23 +68,6 @@ def test_climb_is_a_fit_of_this_package():
 
 
 # ---- in a browser
-
-def need(thing, found):
-    """Skip with a reason, or fail where the environment says that a browser is there."""
-    if not found:
-        (pytest.fail if "browser" in os.environ.get("CMN_REQUIRE", "").split(",") else pytest.skip)(f"no {thing}")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    need("chromium on this machine", chromium)
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=FLAGS, timeout=900_000)
-        yield browser
-        browser.close()
-
 
 class Widget:
     """A widget alone on a page, opened from the disk."""
