@@ -60,8 +60,8 @@ browser: $(READY)
 	$(PY) -m pytest -q -n 2 --dist worksteal tests/house/test_browser.py tests/house/test_widgets.py
 
 test-full: test         ## and all mutants, long runs, the wheel, the coverage, the arithmetic of other processors
-	$(PY) -m pytest -q -n 2 --dist worksteal -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py --ignore tests/house/test_processors.py
-	$(PY) -m pytest -q -n 2 --dist worksteal -m slow tests/house/test_browser.py
+	$(PY) -m pytest -q -n 2 --dist worksteal -m "slow or not slow" --cov cmn_literate --cov-fail-under 95 tests --ignore tests/house/test_browser.py --ignore tests/house/test_widgets.py --ignore tests/house/test_processors.py
+	$(PY) -m pytest -q -n 2 --dist worksteal -m slow tests/house/test_browser.py tests/house/test_widgets.py
 	$(PY) -m pytest -q -s -m slow tests/house/test_processors.py
 
 pdf: html               ## the book as one file, _build/book.pdf

@@ -106,10 +106,11 @@ def test_search_finds_stick_breaking(page, site):
     assert page.errors == [] and page.outside == []
 
 
-def test_every_page_fits_a_laptop_and_a_phone(page, site):
+@pytest.mark.parametrize("part", [pytest.param(i, marks=() if i % 3 == 0 else pytest.mark.slow) for i in range(12)])
+def test_every_page_fits_a_laptop_and_a_phone(page, site, part):
     """No display is wider than its column on a laptop, which would hide its end, and often its number; on a phone nothing sticks out."""
     cut, wide, seen = [], [], 0
-    for path in PAGES:
+    for path in PAGES[part::12]:
         page.set_viewport_size({"width": 1280, "height": 800})
         page.goto(f"{site}/{path}")
         page.evaluate("async () => { if (window.MathJax) await MathJax.startup.promise }")
@@ -122,7 +123,7 @@ def test_every_page_fits_a_laptop_and_a_phone(page, site):
         page.set_viewport_size({"width": 390, "height": 800})
         if page.evaluate("document.documentElement.scrollWidth") > 391:
             wide.append(path)
-    assert seen > 400 and not cut, "\n".join(cut)
+    assert seen > 30 and not cut, "\n".join(cut)
     assert not wide
 
 

@@ -278,7 +278,7 @@ LUMINANCE = """([e, s]) => {
 
 
 @pytest.mark.parametrize("name", data.NAMES)
-@pytest.mark.parametrize("width, dark", [(760, False), (390, True), (340, False)])
+@pytest.mark.parametrize("width, dark", [(760, False), (390, True), pytest.param(340, False, marks=pytest.mark.slow)])
 def test_any_screen(widget, name, width, dark):
     """Nothing is wider than the screen, no text is too small, too pale or outside its picture; on paper the static picture stands."""
     w = widget(name, width=width, dark=dark)
