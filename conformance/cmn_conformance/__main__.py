@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from cmn_conformance import catalogue, report
+from cmn_conformance import blackbox, catalogue, laws, report
 from cmn_conformance.process import MAX_WAIT, NotStarted, open_adapter
 from cmn_conformance.runner import BadRequest, ask, exit_code, greeting, read_xfails, run, why_not_asked
 
@@ -45,8 +45,10 @@ def parser():
         q.add_argument("--case", action="append", metavar="TEXT", help="only cases whose id contains this text (may be repeated)")
         q.add_argument("--flag", metavar="NAME", help="only cases with this flag")
 
-    def whom(q, needed):
+    def whom(q, needed, others=False):
         group = q.add_mutually_exclusive_group(required=needed)
+        if others:
+            group.add_argument("--estimator", metavar="SPEC", help="package.module:Class or file.py:Class with fit and predict_proba: level B")
         group.add_argument("--adapter", metavar="SPEC", help="package.module[:object] or file.py[:object], in Python")
         group.add_argument("--command", metavar="CMD", help="a command that answers JSON lines, in any language")
         q.add_argument("--dtype", choices=catalogue.DTYPES, default="f64")
@@ -55,8 +57,13 @@ def parser():
         q.add_argument("--in-process", action="store_true", help="with --adapter: no process of its own (for a debugger)")
 
     q = sub.add_parser("run", help="ask an adapter the cases", epilog=EPILOG)
-    whom(q, True)
+    whom(q, True, others=True)
     which(q)
+    q.add_argument("--param", action="append", metavar="NAME=VALUE", help="with --estimator: an argument of its constructor (may be repeated)")
+    q.add_argument("--promise", action="append", metavar="NAME",
+                   help=f"with --estimator: what it promises: {', '.join(blackbox.PROMISES)} (may be repeated)")
+    q.add_argument("--seed", type=whole, metavar="S", help="generate inputs from this seed and check laws; with --estimator: its data (0)")
+    q.add_argument("--generated", type=whole, default=laws.PROBLEMS, metavar="N", help=f"with --seed: so many generated states ({laws.PROBLEMS})")
     q.add_argument("--xfails", metavar="FILE.toml", help='your expected failures: a table [xfails] with lines "id" = "reason"')
     q.add_argument("--report", metavar="OUT.json")
     q.add_argument("--junit", metavar="OUT.xml")
@@ -103,7 +110,7 @@ def writable(*paths):
 
 
 def command_run(args):
-    cases = selected(args)
+    cases = [] if args.estimator or args.seed is not None and any("LG-" in text for text in args.case or []) else selected(args)
     writable(args.report, args.junit, args.html, args.badge)
     if args.book:
         os.environ["CMN_BOOK"] = args.book
@@ -116,9 +123,14 @@ def command_run(args):
         done[0] += 1
         if show:
             print(f"\r{done[0]}/{len(cases)} {result['id']:60.60}", end="", file=sys.stderr, flush=True)
-    adapter = open_adapter(args.adapter, args.command, args.in_process, timeout=args.timeout, start_timeout=args.start_timeout,
-                           max_restarts=args.max_restarts)
-    out = run(adapter, cases, args.dtype, xfails, catalogue.flags(), progress)
+    limits = {"timeout": args.timeout, "start_timeout": args.start_timeout, "max_restarts": args.max_restarts}
+    if args.estimator:
+        adapter = blackbox.open_estimator(args.estimator, blackbox.parse_params(args.param), args.in_process, **limits)
+        out = blackbox.run(adapter, args.seed or 0, blackbox.parse_promises(args.promise), args.case)
+    else:
+        out = run(open_adapter(args.adapter, args.command, args.in_process, **limits), cases, args.dtype, xfails, catalogue.flags(), progress)
+    if args.seed is not None and not args.estimator:
+        laws.extend(out, open_adapter(args.adapter, args.command, args.in_process, **limits), args.seed, args.generated, args.op, args.case)
     if show:
         print("\r" + " " * 72 + "\r", end="", file=sys.stderr)
     words = report.text(out, catalogue.flags())

@@ -9,13 +9,19 @@ from pathlib import Path
 
 LEVELS = ("special functions", "expectations, divergences, entropies", "one factor's update", "terms of the bound",
           "sweeps from a given state", "converged", "prediction")
-VERDICTS = ("passed", "failed", "skipped", "errored", "xfailed", "xpassed", "undeclared")
+TITLES = {**dict(enumerate(LEVELS)), "B": "black box", "G": "generated inputs"}
+VERDICTS = ("passed", "failed", "skipped", "errored", "xfailed", "xpassed", "warned", "undeclared")
 BAD = ("failed", "errored", "xpassed")
 STALE = "Nothing fails, but cases that are listed as expected failures pass: take them off the list."
 HEADINGS = {"xfailed": "expected", "xpassed": "unexpected", "undeclared": "not asked"}
-SHORT = {"passed": "pass", "failed": "fail", "skipped": "skip", "errored": "err", "xfailed": "exp.", "xpassed": "unexp.", "undeclared": "n/a"}
+SHORT = {"passed": "pass", "failed": "fail", "skipped": "skip", "errored": "err", "xfailed": "exp.", "xpassed": "unexp.", "warned": "warn", "undeclared": "n/a"}
 MARKS = {"passed": "\N{CHECK MARK}", "failed": "\N{MULTIPLICATION SIGN}", "errored": "!", "skipped": "\N{EN DASH}", "xfailed": "x",
-         "xpassed": "?", "undeclared": "\N{MIDDLE DOT}"}
+         "xpassed": "?", "warned": "~", "undeclared": "\N{MIDDLE DOT}"}
+
+
+def mark(level):
+    """L0 to L6, B or G."""
+    return level if isinstance(level, str) else f"L{level}"
 
 
 def anchor(eq, words):
@@ -27,13 +33,13 @@ def anchor(eq, words):
 def summarise(results, flags):
     """Levels, first failing level, likely bugs and achievement of a list of results."""
     levels = []
-    for level in sorted({r["level"] for r in results}):
+    for level in sorted({r["level"] for r in results}, key=str):
         here = [r for r in results if r["level"] == level]
         counts = {verdict: sum(r["verdict"] == verdict for r in here) for verdict in VERDICTS}
         bad = any(counts[v] for v in BAD)
         gap = counts["undeclared"] + counts["xfailed"] + sum(r["verdict"] == "skipped" and r["kind"] not in ("dtype", "profile") for r in here)
         status = "failing" if bad else "empty" if not counts["passed"] else "partial" if gap else "complete"
-        levels.append({"level": level, "title": LEVELS[level], **counts, "status": status})
+        levels.append({"level": level, "title": TITLES[level], **counts, "status": status})
     failing = [entry["level"] for entry in levels if entry["failed"] or entry["errored"]]
     first = failing[0] if failing else None
     return {"levels": levels, "first_failing_level": first, "likely": likely_bugs(results, first, flags), "achieved": achieved(levels)}
@@ -69,7 +75,7 @@ def achieved(levels):
         complete += 1
     if complete:
         return "L0" if complete == 1 else f"L0\N{EN DASH}L{complete - 1}"
-    partial = [f"L{e['level']}" for e in levels if e["status"] in ("complete", "partial")]
+    partial = [mark(e["level"]) for e in levels if e["status"] in ("complete", "partial")]
     return f"{', '.join(partial)} partial" if partial and not any(e["status"] == "failing" for e in levels) else "none"
 
 
@@ -97,7 +103,7 @@ def table(report):
     width = max([len(level["title"]) for level in report["levels"]] + [5]) + 3
     lines = [f"{'level':{width}}" + "".join(f"{HEADINGS.get(v, v):>11}" for v in shown)]
     for level in report["levels"]:
-        lines.append(f"L{level['level']} {level['title']:{width - 3}}" + "".join(f"{level[v]:>11}" for v in shown))
+        lines.append(f"{mark(level['level']):2} {level['title']:{width - 3}}" + "".join(f"{level[v]:>11}" for v in shown))
     totals = [sum(level[v] for level in report["levels"]) for v in shown]
     return [*lines, f"{'all':{width}}" + "".join(f"{t:>11}" for t in totals)]
 
@@ -119,13 +125,15 @@ def text(report, flags):
     bad = [r for r in report["results"] if r["verdict"] in BAD]
     first = report["first_failing_level"]
     if bad:
-        lines += [f"First failing level: L{first} {LEVELS[first]}. What fails further down may follow from it." if first is not None else STALE, ""]
-        for level in sorted({r["level"] for r in bad}):
+        lines += [f"First failing level: {mark(first)} {TITLES[first]}. What fails further down may follow from it." if first is not None else STALE, ""]
+        for level in sorted({r["level"] for r in bad}, key=str):
             for result in (r for r in bad if r["level"] == level):
                 lines += [*describe(result, flags), ""]
         if report["likely"]:
-            lines.append(f"Bugs that the failures of L{first} point at, the likeliest first:")
+            lines.append(f"Bugs that the failures of {mark(first)} point at, the likeliest first:")
             lines += [f"  {f['op']}, {f['failed']} of {f['asked']} cases  {of(f['flag'], flags)}" for f in foremost(report["likely"])] + [""]
+    for result in (r for r in report["results"] if r["verdict"] == "warned"):
+        lines += [*describe(result, flags), ""]
     skips = [r for r in report["results"] if r["verdict"] == "skipped"]
     reasons = Counter("cases of a profile that the adapter does not declare" if r["kind"] == "profile" else r["message"] for r in skips)
     lines += [f"skipped {count}: {reason}" for reason, count in reasons.items()]
@@ -134,6 +142,7 @@ def text(report, flags):
     lines.append(f"{report['questions']} questions, {report['answers']} answers, {report['restarts']} restarts, {report['seconds']:.1f} s; "
                  f"levels reached: {report['achieved']}")
     stale = f"{n['xpassed']} passed unexpectedly, " if n["xpassed"] else ""
+    stale += f"{n['warned']} warned, " if n["warned"] else ""
     lines.append(f"{n['passed']} passed, {n['failed']} failed, {n['errored']} errored, {stale}"
                  f"{n['skipped'] + n['xfailed'] + n['undeclared']} skipped, expected to fail or not asked")
     return "\n".join(lines)
@@ -147,11 +156,11 @@ def junit(report):
     suites = ET.Element("testsuites", name="CAVI-CMN conformance")
     for level in report["levels"]:
         here = [r for r in asked if r["level"] == level["level"]]
-        suite = ET.SubElement(suites, "testsuite", name=f"L{level['level']} {level['title']}", tests=str(len(here)),
+        suite = ET.SubElement(suites, "testsuite", name=f"{mark(level['level'])} {level['title']}", tests=str(len(here)),
                               failures=str(level["failed"] + level["xpassed"]), errors=str(level["errored"]),
                               skipped=str(level["skipped"] + level["xfailed"]), time=f"{sum(r['seconds'] for r in here):.3f}")
         for r in here:
-            case = ET.SubElement(suite, "testcase", classname=f"L{r['level']}.{r['op']}", name=r["id"], time=f"{r['seconds']:.3f}")
+            case = ET.SubElement(suite, "testcase", classname=f"{mark(r['level'])}.{r['op']}", name=r["id"], time=f"{r['seconds']:.3f}")
             words = r["message"] or "; ".join(f"{o['name']}: {o['problem']}" for o in r["outputs"] if not o["ok"])
             tag = {"failed": "failure", "xpassed": "failure", "errored": "error", "skipped": "skipped", "xfailed": "skipped"}.get(r["verdict"])
             if tag:
@@ -196,7 +205,7 @@ STYLE = """
 h1{font-size:1.4rem;line-height:1.25;margin:.4rem 0}h2{font-size:1.1rem;margin:1.6rem 0 .5rem}a{color:var(--link)}
 p.meta,.soft{color:var(--soft)}.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.3rem .5rem;border-bottom:1px solid var(--line);vertical-align:top}td.n,th.n{text-align:right}
-.passed,.complete{color:var(--ok)}.failed,.errored,.xpassed,.failing{color:var(--bad)}.skipped,.xfailed,.undeclared,.partial,.empty{color:var(--mid)}
+.passed,.complete{color:var(--ok)}.failed,.errored,.xpassed,.failing{color:var(--bad)}.skipped,.xfailed,.warned,.undeclared,.partial,.empty{color:var(--mid)}
 .zero{color:var(--soft);opacity:.6}article,.likely{background:var(--card);border-left:4px solid var(--bad);padding:.5rem .8rem;margin:.6rem 0;border-radius:4px;overflow-wrap:anywhere}
 .likely{border-color:var(--mid)}article h3{font-size:1rem;margin:0}code{font:.9em ui-monospace,monospace;overflow-wrap:anywhere}
 article p,article ul,.likely ul{margin:.25rem 0}article ul,.likely ul{padding-left:1.2rem}summary{cursor:pointer;padding:.3rem 0}
@@ -235,7 +244,7 @@ def page(report, flags):
     e, levels, results = html.escape, report["levels"], report["results"]
     shown = [v for v in VERDICTS if v in VERDICTS[:4] or any(level[v] for level in levels)]
     rows = "".join(
-        f"<tr><td>L{x['level']} {e(x['title'])}</td>" + "".join(
+        f"<tr><td>{mark(x['level'])} {e(x['title'])}</td>" + "".join(
             f'<td class="n {v if x[v] else "zero"}">{x[v]}</td>' for v in shown) + f'<td class="wide {x["status"]}">{x["status"]}</td></tr>'
         for x in levels)
     head = "".join(f'<th class="n"><span class="wide">{HEADINGS.get(v, v)}</span><span class="slim">{SHORT[v]}</span></th>' for v in shown)
@@ -245,15 +254,15 @@ def page(report, flags):
             f'<p class="meta">{e(a["language"])}, {report["dtype"]}; suite {e(report["suite"]["version"])}; {e(report["started"].replace("T", " ").replace("+00:00", " UTC"))}; '
             f'{report["questions"]} questions, {report["answers"]} answers, {report["restarts"]} restarts, {report["seconds"]:.1f} s</p>',
             f'<p class="big {"failing" if any(r["verdict"] in BAD for r in results) else "complete"}">'
-            + (f"First failing level: L{first}, {e(LEVELS[first])}" if first is not None else
+            + (f"First failing level: {mark(first)}, {e(TITLES[first])}" if first is not None else
                STALE if any(r["verdict"] == "xpassed" for r in results) else f"Levels reached: {e(report['achieved'])}") + "</p>",
             f'<div class="scroll"><table><thead><tr><th>level</th>{head}<th class="wide">status</th></tr></thead><tbody>{rows}</tbody></table></div>']
     if report["problems"]:
         body.append("<h2>Problems</h2><ul>" + "".join(f"<li>{e(p)}</li>" for p in report["problems"]) + "</ul>")
     if report["likely"]:
-        body.append(f"<h2>Bugs that the failures of L{first} point at</h2><div class='likely'><ul>" + "".join(
+        body.append(f"<h2>Bugs that the failures of {mark(first)} point at</h2><div class='likely'><ul>" + "".join(
             f"<li><code>{e(f['op'])}</code>, {f['failed']} of {f['asked']} cases: {_flag(f['flag'], flags)}</li>" for f in foremost(report["likely"])) + "</ul></div>")
-    bad = sorted((r for r in results if r["verdict"] in BAD), key=lambda r: r["level"])
+    bad = sorted((r for r in results if r["verdict"] in BAD), key=lambda r: str(r["level"]))
     if bad:
         body.append(f"<h2>What failed, level by level ({len(bad)})</h2>" + "".join(_article(r, flags) for r in bad))
     body.append("<h2>Every case</h2>")
@@ -262,7 +271,7 @@ def page(report, flags):
             f'<tr><td class="{r["verdict"]}">{MARKS[r["verdict"]]}<span class="wide"> {HEADINGS.get(r["verdict"], r["verdict"])}</span></td>'
             f'<td><code>{e(r["id"])}</code>' + (f'<br><span class="soft">{e(r["message"])}</span>' if r["message"] else "")
             + f'</td><td class="n">{_worst(r)}</td></tr>' for r in results if r["level"] == level["level"])
-        body.append(f"<details><summary>L{level['level']} {e(level['title'])}: {level['passed']} passed</summary><div class='scroll'><table>"
+        body.append(f"<details><summary>{mark(level['level'])} {e(level['title'])}: {level['passed']} passed</summary><div class='scroll'><table>"
                     f"<thead><tr><th></th><th>case</th><th class='n'>error / tolerance</th></tr></thead><tbody>{lines}</tbody></table></div></details>")
     body.append("<h2>Profile</h2><dl>" + "".join(f"<dt>{e(str(k))}</dt><dd>{e(str(v))}</dd>" for k, v in sorted(a["profile"].items())) + "</dl>"
                 if a["profile"] else "")
