@@ -13,6 +13,10 @@ class NotAsked(Exception):
         self.kind = kind
 
 
+class WrongShape(Exception):
+    """An answer that cannot be compared."""
+
+
 def result(name, op, level, eq, verdict, message="", outputs=(), kind="", seconds=0.0):
     """One entry of a report's "results".  The only place that knows their form."""
     return {"id": name, "op": op, "level": level, "eq": eq, "flags": [], "verdict": verdict, "kind": kind, "message": message,
@@ -73,6 +77,8 @@ def settle(name, op, level, eq, note, grade, check, clock):
         message, kind = "" if verdict == "passed" else note, "warning" if verdict == "warned" else ""
     except NotAsked as reason:
         outputs, verdict, message, kind = [], "undeclared", str(reason), reason.kind
+    except (WrongShape, np.linalg.LinAlgError) as wrong:
+        outputs, verdict, message, kind = [], grade, f"the answer cannot be judged: {wrong}", ""
     except Trouble as trouble:
         outputs, verdict, message, kind = [], "errored", str(trouble), trouble.kind
     return result(name, op, level, eq, verdict, message, outputs, kind, clock() - began)
