@@ -4,13 +4,14 @@ import ast
 import json
 import sys
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 
 from cmn_conformance.catalogue import suite_info
 from cmn_conformance.estimator import EstimatorHost
-from cmn_conformance.judged import NotAsked, settle
+from cmn_conformance.judged import NotAsked, settle, settle_all
 from cmn_conformance.process import LocalAdapter, NotStarted, ProcessAdapter, Trouble
 from cmn_conformance.report import summarise
 from cmn_conformance.runner import REPORT_VERSION, BadRequest
@@ -140,11 +141,11 @@ class Lab:
         return 16 * max(moves) + half, 16 * max(falls) + half * (1 + (0.0 if answer.bound is None else abs(float(answer.bound))))
 
 
-def open_estimator(estimator, params=None, in_process=False, timeout=30.0, start_timeout=120.0, max_restarts=20):
+def open_estimator(estimator, params=None, in_process=False, **limits):
     """What asks an estimator: named as "module:Class" or "file.py:Class", in a process of its own; or a class, factory or object, in this one."""
     if isinstance(estimator, str) and not in_process:
         command = [sys.executable, "-m", "cmn_conformance.estimator", estimator, json.dumps(params or {})]
-        return ProcessAdapter(command, timeout=timeout, start_timeout=start_timeout, max_restarts=max_restarts)
+        return ProcessAdapter(command, **limits)
     try:
         host = EstimatorHost(load(estimator) if isinstance(estimator, str) else estimator, params)
         host.start()
@@ -160,32 +161,27 @@ def run(adapter, seed=0, promises=None, only=None, progress=None, clock=time.per
     from cmn_conformance.blackbox_checks import CHECKS
     started, began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), clock()
     capabilities = adapter.start({"dtype": "f64", "ops": ["fit"]})
-    results = []
     try:
         promised = {**parse_promises(capabilities["profile"].get("promises", [])), **(promises or {})}
         capabilities["profile"] = {**capabilities["profile"], "promises": sorted(f"{k}={v}" if v else k for k, v in promised.items())}
         lab = Lab(adapter, capabilities["profile"], seed, promised)
-        for check in CHECKS:
-            if only and not any(text in check.name for text in only):
-                continue
 
-            def put(check=check):
-                missing = [p for p in check.promises if p not in promised]
-                if missing:
-                    raise NotAsked("promise", f"not promised: {missing[0]} ({PROMISES[missing[0]]})")
-                return check.function(lab)
-            results.append(settle(check.name, check.op, "B", check.eq, check.note, check.grade, put, clock))
-            if progress:
-                progress(results[-1])
+        def put(check):
+            missing = [p for p in check.promises if p not in promised]
+            if missing:
+                raise NotAsked("promise", f"not promised: {missing[0]} ({PROMISES[missing[0]]})")
+            return check.function(lab)
+        chosen = [check for check in CHECKS if not only or any(text in check.name for text in only)]
+        results, stopped = settle_all([partial(settle, check.name, check.op, "B", check.eq, check.note, check.grade, partial(put, check), clock)
+                                       for check in chosen], progress)
     finally:
         adapter.stop()
-    if not results:
+    if not chosen:
         raise BadRequest(f"no check of level B is as asked; there are {', '.join(check.name for check in CHECKS)}")
     absent = [name for name in PROMISES if name not in promised]
     problems = [f"not promised, and so not asked: {', '.join(absent)}"] if absent else []
-    summary = summarise(results, {})
-    asked = [r for r in results if r["verdict"] != "undeclared"]
-    words = f"B {sum(r['verdict'] == 'passed' for r in asked)}/{len(asked)} of {len(results)}"
-    return {"report_version": REPORT_VERSION, "suite": suite_info(), "adapter": capabilities, "dtype": "f64", "started": started,
+    if stopped:
+        problems.append(f"interrupted by {stopped}: the report is partial")
+    return {"report_version": REPORT_VERSION, "suite": suite_info(), "adapter": capabilities, "algorithm": {}, "dtype": "f64", "started": started,
             "seconds": round(clock() - began, 3), "questions": adapter.asked, "answers": adapter.answered, "restarts": adapter.restarts,
-            "problems": problems, **summary, "achieved": words, "results": results}
+            "interrupted": stopped, "inaccurate": "fail", "problems": problems, **summarise(results, {}, []), "results": results}

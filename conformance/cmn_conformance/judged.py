@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from cmn_conformance.interrupt import interruptible
 from cmn_conformance.process import Trouble
+from cmn_conformance.serve import Interrupted
 
 
 class NotAsked(Exception):
@@ -17,9 +19,9 @@ class WrongShape(Exception):
     """An answer that cannot be compared."""
 
 
-def result(name, op, level, eq, verdict, message="", outputs=(), kind="", seconds=0.0):
+def result(name, op, level, eq, note, verdict, message="", outputs=(), kind="", seconds=0.0):
     """One entry of a report's "results".  The only place that knows their form."""
-    return {"id": name, "op": op, "level": level, "eq": eq, "flags": [], "verdict": verdict, "kind": kind, "message": message,
+    return {"id": name, "op": op, "level": level, "eq": eq, "note": note, "flags": [], "verdict": verdict, "kind": kind, "message": message,
             "seconds": round(seconds, 6), "outputs": list(outputs)}
 
 
@@ -31,11 +33,11 @@ def _plain(number):
 def near(name, got, expected, tolerance, words=""):
     """One comparison, |got - expected| <= tolerance (arrays or numbers): an entry of a result's "outputs"."""
     got, expected = np.asarray(got, float), np.asarray(expected, float)
-    out = {"name": name, "ok": False, "problem": "", "ratio": None, "error": None, "tolerance": None, "index": None, "got": None, "expected": None}
+    out = {"name": name, "ok": False, "grade": "wrong", "problem": "", "ratio": None, "error": None, "tolerance": None, "index": None, "got": None, "expected": None}
     if got.shape != expected.shape:
         return {**out, "problem": f"shape {got.shape}, expected {expected.shape}"}
     if not got.size:
-        return {**out, "ok": True, "ratio": 0.0}
+        return {**out, "ok": True, "grade": "right", "ratio": 0.0}
     tolerance = np.broadcast_to(np.asarray(tolerance, float), got.shape)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         error = np.abs(got - expected)
@@ -43,8 +45,9 @@ def near(name, got, expected, tolerance, words=""):
         ratio = np.where(error <= tolerance, error / np.where(tolerance > 0, tolerance, 1.0), np.where(tolerance > 0, error / tolerance, np.inf))
     index = np.unravel_index(int(np.argmax(ratio)), got.shape)
     ok = bool(np.all(error <= tolerance))
-    problem = "" if ok else f"{words or 'they differ'}: {got[index]:.6g} where {expected[index]:.6g} is expected, error {error[index]:.2g}, tolerance {tolerance[index]:.2g}"
-    return {**out, "ok": ok, "problem": problem, "ratio": _plain(ratio[index]), "error": _plain(error[index]), "tolerance": _plain(tolerance[index]),
+    problem = "" if ok else (f"{words or 'they differ'}: {got[index]:.6g} where {expected[index]:.6g} is expected, error {error[index]:.2g}, "
+                             f"tolerance {tolerance[index]:.2g}")
+    return {**out, "ok": ok, "grade": "right" if ok else "wrong", "problem": problem, "ratio": _plain(ratio[index]), "error": _plain(error[index]), "tolerance": _plain(tolerance[index]),
             "index": [int(i) for i in index], "got": _plain(got[index]), "expected": _plain(expected[index])}
 
 
@@ -74,11 +77,25 @@ def settle(name, op, level, eq, note, grade, check, clock):
     try:
         outputs = list(check())
         verdict = judge(outputs, grade)
-        message, kind = "" if verdict == "passed" else note, "warning" if verdict == "warned" else ""
+        message, kind = "", "warning" if verdict == "warned" else ""
     except NotAsked as reason:
         outputs, verdict, message, kind = [], "undeclared", str(reason), reason.kind
     except (WrongShape, np.linalg.LinAlgError) as wrong:
         outputs, verdict, message, kind = [], grade, f"the answer cannot be judged: {wrong}", ""
     except Trouble as trouble:
         outputs, verdict, message, kind = [], "errored", str(trouble), trouble.kind
-    return result(name, op, level, eq, verdict, message, outputs, kind, clock() - began)
+    return result(name, op, level, eq, note, verdict, message, outputs, kind, clock() - began)
+
+
+def settle_all(entries, progress=None):
+    """-> results of functions of no argument, and the name of the signal that ended them, or ""."""
+    results = []
+    for entry in entries:
+        try:
+            with interruptible():
+                results.append(entry())
+        except Interrupted as signal:
+            return results, signal.name
+        if progress:
+            progress(results[-1])
+    return results, ""

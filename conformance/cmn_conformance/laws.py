@@ -3,21 +3,22 @@
 
 import math
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from cmn_conformance.catalogue import default_profile, operations
-from cmn_conformance.generated import STATE, Problem, tables
-from cmn_conformance.judged import NotAsked, WrongShape, settle
+from cmn_conformance.catalogue import Case, default_profile, operations
+from cmn_conformance.convert import KEYS, Conversion, target
+from cmn_conformance.generated import Problem, tables
+from cmn_conformance.judged import NotAsked, WrongShape, settle, settle_all
 from cmn_conformance.process import Trouble
 from cmn_conformance.report import summarise
 from cmn_conformance.values import Malformed, decode, encode
+from cmn_conformance.verdicts import OLD, expected, why_not_asked
 
 PROBLEMS = 5
 LAWS = []
-WITH_GAMMA = ("gamma_mean_log", "gamma_kl", "mng_kl", "predict")
 
 
 class Law(NamedTuple):
@@ -63,57 +64,61 @@ class Bench:
     """Asks one adapter generated questions."""
 
     def __init__(self, adapter, capabilities, seed, n_problems):
-        self.adapter, self.ops = adapter, capabilities["ops"]
-        self.declared = {key: value if isinstance(value, list) else [value] for key, value in capabilities["profile"].items()}
-        self.profile = {key: self.choice(key, value) for key, value in default_profile().items()}
-        self.shared = self.profile.get("omega1") == "shared"
+        self.adapter, self.ops, self.capabilities = adapter, capabilities["ops"], capabilities
+        self.profile = {key: self.choice(key, default_profile()[key]) for key in OLD}
+        self.shared = self.profile["omega1"] == "shared"
         self.tables = tables(seed)
         self.problems = [Problem(seed, number, self.shared) for number in range(n_problems)]
         self.small = [p for p in self.problems if p.sizes["N"] <= 60]
         self.seed, self.remembered = seed, {}
 
     def choice(self, key, default):
-        values = self.declared.get(key, [default])
+        values = self.capabilities["profile"].get(key, default)
+        values = values if isinstance(values, list) else [values]
         return default if default in values else values[0]
 
     def rng(self, number):
         return np.random.default_rng([self.seed, 2000 + number])
 
-    def foreign(self, op):
-        """A choice that generated inputs do not know, in words, or None.  omega1, inner and order are known."""
-        for key, value in default_profile().items():
-            reads = key not in ("gamma", "sticks") or (key == "gamma" and (op in WITH_GAMMA or operations()[op]["level"] >= 2)) or key == "sticks"
-            if key not in ("omega1", "inner", "order") and reads and self.profile[key] != value:
-                return f"{key} = {self.profile[key]}"
-        return None
-
     def ask(self, op, given, remember=None):
         """{output: array}; NotAsked, or Trouble."""
         if op not in self.ops:
             raise NotAsked("", f"the adapter has no {op}")
-        if self.foreign(op):
-            raise NotAsked("profile", f"generated inputs are not asked under {self.foreign(op)}")
         key = (op, remember)
         if remember is not None and key in self.remembered:
             return self.remembered[key]
-        kinds = operations()[op]["in"]
-        sent = {name: encode(np.asarray(given[name], int if kinds[name]["kind"] == "int" else float)) for name in kinds}
-        reply = self.adapter.ask({"id": f"LG-{op}", "op": op, "profile": self.profile, "dtype": "f64", "in": sent, "outputs": list(operations()[op]["out"])})
-        if "skipped" in reply:
-            raise NotAsked("adapter", reply["skipped"][:500])
-        if "errored" in reply:
-            raise Trouble("errored", reply["errored"][:2000])
-        absent = [name for name in operations()[op]["out"] if name not in reply["out"]]
-        if absent:
-            raise Trouble("errored", f"no output {', '.join(absent)}")
-        try:
-            out = {name: decode(reply["out"][name]).astype(float) for name in operations()[op]["out"]}
-        except Malformed as malformed:
-            raise Trouble("garbage", f"malformed: {malformed}") from None
+        entry = operations()[op]
+        sent = {name: encode(np.asarray(given[name], int if kind["kind"] == "int" else float)) for name, kind in entry["in"].items()}
+        case = Case(f"LG-{op}", op, entry["level"], entry["eq"], "", self.profile, sent, entry["out"], {}, (), True, "", "", {})
+        why = why_not_asked(case, self.capabilities, "f64")
+        if why:
+            raise NotAsked(why[1], why[2])
+        out = self.answer(case)
         check_shapes(op, given, out, self.shared)
         if remember is not None:
             self.remembered[key] = out
         return out
+
+    def answer(self, case):
+        """{output: array} of a case, in its own terms."""
+        wanted = target(case, self.capabilities["profile"])
+        conversion = Conversion(case, wanted)
+        choices = {**{key: values[0] for key, values in KEYS.items()}, **default_profile(), **case.profile, **wanted}
+        reply = self.adapter.ask({"id": case.id, "op": case.op, "profile": choices, "dtype": "f64", "in": conversion.given, "outputs": list(case.out)})
+        if "skipped" in reply:
+            raise NotAsked("adapter", reply["skipped"][:500])
+        if "errored" in reply:
+            raise Trouble("errored", reply["errored"][:2000])
+        absent = [name for name in case.out if name not in reply["out"]]
+        if absent:
+            raise WrongShape(f"no output {', '.join(absent)}")
+        out, problems, _ = conversion.back(reply["out"])
+        try:
+            if problems:
+                raise WrongShape("; ".join(problems.values()))
+            return {name: decode(out[name]).astype(float) for name in case.out}
+        except Malformed as malformed:
+            raise WrongShape(f"malformed: {malformed}") from None
 
     def one(self, op, **given):
         """The only output of an operation."""
@@ -132,39 +137,37 @@ def all_laws():
 
 
 def run(adapter, seed, n_problems=PROBLEMS, ops=None, only=None, clock=time.perf_counter):
-    """Put generated questions to an adapter.   -> results, one per law"""
-    from cmn_conformance.runner import greeting
-    capabilities, results = adapter.start(greeting("f64")), []
+    """Put generated questions to an adapter.   -> results, one per law, its capabilities, and the signal that ended the run, or """""
+    from cmn_conformance.runner import check_dtype, greeting
     try:
-        if "f64" not in capabilities["dtypes"]:
-            return []
-        bench = Bench(adapter, capabilities, seed, max(n_problems, 1))
-        for entry in all_laws():
-            if (ops and entry.op not in ops) or (only and not any(text in entry.name for text in only)):
-                continue
+        capabilities = adapter.start(greeting("f64"))
+        check_dtype(capabilities, "f64")
+        bench = Bench(adapter, capabilities, seed, n_problems)
 
-            def put(entry=entry):
-                missing = [op for op in entry.needs if op not in bench.ops]
-                if missing:
-                    raise NotAsked("", f"the adapter has no {', '.join(missing)}")
-                return entry.function(bench)
-            results.append(settle(entry.name, entry.op, "G", operations()[entry.op]["eq"], entry.note, "failed", put, clock))
+        def put(entry):
+            missing = [op for op in entry.needs if op not in bench.ops]
+            if missing:
+                raise NotAsked("", f"the adapter has no {', '.join(missing)}")
+            return entry.function(bench)
+        chosen = [entry for entry in all_laws() if (not ops or entry.op in ops) and (not only or any(text in entry.name for text in only))]
+        results, stopped = settle_all([partial(settle, entry.name, entry.op, "G", operations()[entry.op]["eq"], entry.note, "failed",
+                                               partial(put, entry), clock) for entry in chosen])
     finally:
         adapter.stop()
-    return results
+    return results, capabilities, stopped
 
 
 def extend(report, adapter, seed, n_problems=PROBLEMS, ops=None, only=None):
     """Add the results of generated inputs to the report of a run."""
     from cmn_conformance.catalogue import flags
-    if report["dtype"] != "f64":
-        report["problems"].append("generated inputs are asked in f64 only")
+    if report["dtype"] != "f64" or report["interrupted"]:
+        report["problems"].append("generated inputs are asked in f64 only, and after the cases")
         return report
-    results = run(adapter, seed, n_problems, ops, only)
-    report["problems"].append(f"generated inputs of seed {seed}, {n_problems} states")
+    results, capabilities, stopped = run(adapter, seed, n_problems, ops, only)
+    report["problems"].append(f"interrupted by {stopped}: the report is partial" if stopped else f"generated inputs of seed {seed}, {n_problems} states")
     report["results"] += results
-    report["questions"] += adapter.asked
-    report["answers"] += adapter.answered
-    report["restarts"] += adapter.restarts
-    report["seconds"] = round(report["seconds"] + sum(r["seconds"] for r in results), 3)
-    return report.update(summarise(report["results"], flags())) or report
+    for name, more in (("questions", adapter.asked), ("answers", adapter.answered), ("restarts", adapter.restarts)):
+        report[name] += more
+    report.update(interrupted=stopped, seconds=round(report["seconds"] + sum(r["seconds"] for r in results), 3))
+    report.update(summarise(report["results"], flags(), expected(capabilities, "f64")))
+    return report
