@@ -11,7 +11,8 @@ from cmn_conformance.judged import NotAsked, at_most, holds, near
 from cmn_conformance.process import Trouble
 
 PLACES = {"eq-simplex": "use/metrics", "eq-predict": "network/predict", "eq-data": "network/simulate", "eq-log-proper": "use/metrics",
-          "eq-clf-scale": "use/classifier", "eq-stick-prior": "ideas/stick_breaking", "eq-elbo-definition": "network/elbo", "eq-gain": "network/cavi",
+          "eq-clf-scale": "use/classifier", "eq-stick-prior": "ideas/stick_breaking", "eq-elbo-definition": "network/elbo",
+          "eq-gain": "ideas/evidence",
           "eq-reliability": "use/metrics", "eq-lpd": "use/metrics", "eq-model": "network/simulate", "eq-kl-positive": "ideas/evidence"}
 CHECKS = []
 
@@ -264,7 +265,8 @@ def labelings(lab, rows, n_classes):
 
 def total(name, bounds):
     logs = np.array(list(bounds.values()))
-    return at_most(name, np.exp(np.logaddexp.reduce(logs)) if len(logs) else 0.0, 1.0, 1e-8 * len(logs), f"the sum over {len(logs)} labelings of exp(bound)")
+    return at_most(name, np.exp(np.logaddexp.reduce(logs)) if len(logs) else 0.0, 1.0, 1e-8 * len(logs),
+                   f"the sum over {len(logs)} labelings of exp(bound)")
 
 
 @check("bound_sign", "eq-elbo-definition", "ln p(y | X) of labels is at most 0, and so is a bound below it", op="bound")
@@ -296,7 +298,8 @@ def one_row(lab, n_classes):
     return out
 
 
-@check("one_row", "eq-stick-prior", "the evidence of one row is the prior probability of its class: the bound is not above it, for any class", "prior", op="bound")
+@check("one_row", "eq-stick-prior", "the evidence of one row is the prior probability of its class: the bound is not above it, for any class",
+       "prior", op="bound")
 def evidence(lab):
     given = lab.promises["prior"]
     for n_classes in ((2, 3) if given in ("", "sticks", "uniform") else (len(given.split(",")),)):
@@ -332,8 +335,8 @@ def iterations(lab):
     yield never_falls("bound", np.array([float(lab.bounded(X, y, query, iterations=n).bound) for n in (1, 2, 4, 8, 16, 32)]), len(y))
 
 
-@check("score_of_bound", "eq-elbo-definition", "sum_n ln p_q(y_n | x_n) = sum_n ln E_q p >= E_q sum_n ln p >= bound: the training rows' log score is not "
-       "below it (Jensen; for one q, integrated out or at the mean of a concave log)", op="bound")
+@check("score_of_bound", "eq-elbo-definition", "sum_n ln p_q(y_n | x_n) = sum_n ln E_q p >= E_q sum_n ln p >= bound: "
+       "the training rows' log score is not below it (Jensen; for one q, integrated out or at the mean of a concave log)", op="bound")
 def score_of_bound(lab):
     X, y, _ = base(lab)
     answer = lab.bounded(X, y, X)
@@ -341,7 +344,8 @@ def score_of_bound(lab):
     yield at_most("bound", answer.bound, score, 1e-8 * (1 + abs(score)), "the bound is above the log score of its own rows")
 
 
-@check("doubled", "eq-elbo-definition", "every row twice: at the best q, 2 L <= L(doubled) <= L, since E ln p <= 0. A warning: two local optima may differ",
+@check("doubled", "eq-elbo-definition", "every row twice: at the best q, 2 L <= L(doubled) <= L, since E ln p <= 0. "
+       "A warning: two local optima may differ",
        op="bound", grade="warned")
 def doubled(lab):
     X, y, query = base(lab)
@@ -353,22 +357,23 @@ def doubled(lab):
 
 # ---- calibration
 
-@check("balance", "eq-model", "data drawn from the prior, two classes: relabeling is a symmetry of the prior, so 1[y = 0] - p_0 averages to 0 for a right "
-       "mean field as well, however sure it is; the tolerance is 6 standard errors over data sets", "calibration")
+@check("balance", "eq-model", "data drawn from the prior, two classes: relabeling is a symmetry of the prior, so 1[y = 0] - p_0 averages to 0 "
+       "for a right mean field as well, however sure it is; the tolerance is 6 standard errors over data sets", "calibration")
 def balance(lab):
     found = calibration_of(lab)
     yield near("mean_residual", found.balance, 0.0, 6 * found.balance_error)
 
 
-@check("surer_than_memory", "eq-reliability", "data drawn from the prior: confidence minus accuracy is beyond that of a rule that remembers the nearest row and "
-       "is certain; no mean field that is at least as accurate can be", "calibration")
+@check("surer_than_memory", "eq-reliability", "data drawn from the prior: confidence minus accuracy is beyond that of a rule that remembers the "
+       "nearest row and is certain; no mean field that is at least as accurate can be", "calibration")
 def surer(lab):
     found = calibration_of(lab)
     yield at_most("over_confidence", found.over, found.memory, 6 * found.memory_error)
 
 
-@check("calibration", "eq-reliability", "a warning only: under the prior the exact predictive has confidence equal to accuracy; a mean field, even a right one, "
-       "is too narrow and need not have it. The tolerance is 6 standard errors over data sets plus the gap of a mean field in the one case "
+@check("calibration", "eq-reliability", "a warning only: under the prior the exact predictive has confidence equal to accuracy; "
+       "a mean field, even a right one, is too narrow and need not have it. "
+       "The tolerance is 6 standard errors over data sets plus the gap of a mean field in the one case "
        "where both are known, logistic regression", "calibration", grade="warned")
 def calibration(lab):
     found = calibration_of(lab)

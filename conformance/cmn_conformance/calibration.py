@@ -40,7 +40,8 @@ def mean_field_gap(rng, sets=20, grid=81):
     for _ in range(sets):
         truth, x, new = rng.normal(0, SPREAD, 2), rng.normal(size=TRAIN), rng.normal(size=20)
         sign = np.where(rng.random(TRAIN) < sigmoid(truth[0] * x + truth[1]), 1.0, -1.0)
-        log_post = -(w**2 + b**2) / (2 * SPREAD**2) - np.logaddexp(0, -sign * (np.outer(w, x) + b[:, None])).sum(1)
+        log_post = -(w**2 + b**2) / (2 * SPREAD**2)
+        log_post = log_post - np.logaddexp(0, -sign * (np.outer(w, x) + b[:, None])).sum(1)
         posterior = np.exp(log_post - log_post.max())
         exact = posterior @ sigmoid(np.outer(w, new) + b[:, None]) / posterior.sum()
         design, tilt = np.stack([x, np.ones(TRAIN)], 1), np.zeros(TRAIN)
@@ -76,7 +77,8 @@ def calibration_of(lab):
             balance.append(np.mean((truth == 0) - p[:, 0]))
             memory.append(1 - nearest_accuracy(X[:TRAIN], y[:TRAIN], X[TRAIN:], truth))
         error = lambda values: float(np.std(values, ddof=1) / np.sqrt(SETS))
-        lab.known["calibration"] = SimpleNamespace(over=float(np.mean(over)), over_error=error(over), gap=mean_field_gap(rng), memory=float(np.mean(memory)),
+        lab.known["calibration"] = SimpleNamespace(over=float(np.mean(over)), over_error=error(over), gap=mean_field_gap(rng),
+                                                   memory=float(np.mean(memory)),
                                                    memory_error=error(np.subtract(over, memory)), balance=float(np.mean(balance)),
                                                    balance_error=error(balance))
     return lab.known["calibration"]

@@ -80,12 +80,14 @@ class EstimatorHost:
         can = {"seed": self.option(made, SEEDS), "classes": self.option(made, ("classes",)), "iterations": self.option(made, ITERATIONS)}
         promises = getattr(made, "cmn_promises", ())
         return {"protocol": PROTOCOL, "name": type(made).__name__, "version": "", "language": f"Python {sys.version.split()[0]}", "dtypes": ["f64"],
-                "ops": ["fit"], "profile": {**{k: v for k, v in can.items() if v}, "promises": [promises] if isinstance(promises, str) else list(promises)}}
+                "ops": ["fit"],
+                "profile": {**{k: v for k, v in can.items() if v}, "promises": [promises] if isinstance(promises, str) else list(promises)}}
 
     def fit(self, ask):
         """Fit, then predict for each query.   ask: X, y, queries, and optionally classes, iterations, before (X and y of an earlier fit)"""
         made = self.new()
-        values = {"seed": (SEEDS, ask.get("seed", 0)), "classes": (("classes",), ask.get("classes")), "iterations": (ITERATIONS, ask.get("iterations"))}
+        values = {"seed": (SEEDS, ask.get("seed", 0)), "classes": (("classes",), ask.get("classes")),
+                  "iterations": (ITERATIONS, ask.get("iterations"))}
         options = {self.option(made, names): value for names, value in values.values() if value is not None}
         options.pop(None, None)
         made = self.new(**options) if options else made

@@ -5,7 +5,8 @@ import numpy as np
 LARGEST = {"N": 200, "K": 12, "L": 8, "h": 7, "d": 5}
 FIRST = {"N": 7, "K": 3, "L": 3, "h": 2, "d": 2}
 EPS = 2.0 ** -53
-LOCAL, GLOBAL, PRIORS = ("gamma", "mu", "Sigma", "xi1", "xi0"), ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b"), ("v0", "a0", "b0", "sigma0", "sigma1")
+LOCAL, GLOBAL = ("gamma", "mu", "Sigma", "xi1", "xi0"), ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b")
+PRIORS = ("v0", "a0", "b0", "sigma0", "sigma1")
 STATE = ("X", "y", *GLOBAL, *LOCAL, *PRIORS)
 
 

@@ -21,8 +21,8 @@ class WrongShape(Exception):
 
 def result(name, op, level, eq, note, verdict, message="", outputs=(), kind="", seconds=0.0):
     """One entry of a report's "results".  The only place that knows their form."""
-    return {"id": name, "op": op, "level": level, "eq": eq, "note": note, "flags": [], "verdict": verdict, "kind": kind, "message": message,
-            "seconds": round(seconds, 6), "outputs": list(outputs)}
+    return {"id": name, "op": op, "level": level, "eq": eq, "note": note, "flags": [], "verdict": verdict, "kind": kind,
+            "message": message, "seconds": round(seconds, 6), "outputs": list(outputs)}
 
 
 def _plain(number):
@@ -33,7 +33,8 @@ def _plain(number):
 def near(name, got, expected, tolerance, words=""):
     """One comparison, |got - expected| <= tolerance (arrays or numbers): an entry of a result's "outputs"."""
     got, expected = np.asarray(got, float), np.asarray(expected, float)
-    out = {"name": name, "ok": False, "grade": "wrong", "problem": "", "ratio": None, "error": None, "tolerance": None, "index": None, "got": None, "expected": None}
+    out = {"name": name, "ok": False, "grade": "wrong", "problem": "", "ratio": None,
+           "error": None, "tolerance": None, "index": None, "got": None, "expected": None}
     if got.shape != expected.shape:
         return {**out, "problem": f"shape {got.shape}, expected {expected.shape}"}
     if not got.size:
@@ -47,8 +48,8 @@ def near(name, got, expected, tolerance, words=""):
     ok = bool(np.all(error <= tolerance))
     problem = "" if ok else (f"{words or 'they differ'}: {got[index]:.6g} where {expected[index]:.6g} is expected, error {error[index]:.2g}, "
                              f"tolerance {tolerance[index]:.2g}")
-    return {**out, "ok": ok, "grade": "right" if ok else "wrong", "problem": problem, "ratio": _plain(ratio[index]), "error": _plain(error[index]), "tolerance": _plain(tolerance[index]),
-            "index": [int(i) for i in index], "got": _plain(got[index]), "expected": _plain(expected[index])}
+    return {**out, "ok": ok, "grade": "right" if ok else "wrong", "problem": problem, "ratio": _plain(ratio[index]), "error": _plain(error[index]),
+            "tolerance": _plain(tolerance[index]), "index": [int(i) for i in index], "got": _plain(got[index]), "expected": _plain(expected[index])}
 
 
 def at_most(name, got, limit, tolerance=0.0, words=""):

@@ -104,7 +104,8 @@ class Bench:
         wanted = target(case, self.capabilities["profile"])
         conversion = Conversion(case, wanted)
         choices = {**{key: values[0] for key, values in KEYS.items()}, **default_profile(), **case.profile, **wanted}
-        reply = self.adapter.ask({"id": case.id, "op": case.op, "profile": choices, "dtype": "f64", "in": conversion.given, "outputs": list(case.out)})
+        reply = self.adapter.ask({"id": case.id, "op": case.op, "profile": choices, "dtype": "f64", "in": conversion.given,
+                                  "outputs": list(case.out)})
         if "skipped" in reply:
             raise NotAsked("adapter", reply["skipped"][:500])
         if "errored" in reply:
@@ -164,7 +165,8 @@ def extend(report, adapter, seed, n_problems=PROBLEMS, ops=None, only=None):
         report["problems"].append("generated inputs are asked in f64 only, and after the cases")
         return report
     results, capabilities, stopped = run(adapter, seed, n_problems, ops, only)
-    report["problems"].append(f"interrupted by {stopped}: the report is partial" if stopped else f"generated inputs of seed {seed}, {n_problems} states")
+    report["problems"].append(f"interrupted by {stopped}: the report is partial" if stopped else
+                              f"generated inputs of seed {seed}, {n_problems} states")
     report["results"] += results
     for name, more in (("questions", adapter.asked), ("answers", adapter.answered), ("restarts", adapter.restarts)):
         report[name] += more

@@ -27,7 +27,8 @@ def of_rows(given, rows):
 def bulk(problem):
     """How large the terms of a bound are together: rows, experts and their squares."""
     g = problem.given
-    return problem.sizes["N"] * (10 + problem.sizes["h"] * 10 + problem.sizes["L"] * 10) + sum(float(np.sum(np.abs(g[name]))) for name in ("M", "beta1_mu", "V"))
+    return problem.sizes["N"] * (10 + problem.sizes["h"] * 10 + problem.sizes["L"] * 10) + sum(
+        float(np.sum(np.abs(g[name]))) for name in ("M", "beta1_mu", "V"))
 
 
 # ---- the formula itself
@@ -246,7 +247,8 @@ def stationary(op):
             for name in UPDATES[op]:
                 if not renewed[name].size:
                     continue
-                plus, minus = (float(bench.one("elbo", **{**renewed, name: moved(name, renewed[name], bench.rng(80 + number), s)})) for s in (STEP, -STEP))
+                plus, minus = (float(bench.one("elbo", **{**renewed, name: moved(name, renewed[name], bench.rng(80 + number), s)}))
+                               for s in (STEP, -STEP))
                 slope, curvature = (plus - minus) / (2 * STEP), abs(plus + minus - 2 * top) / STEP**2
                 yield near(f"slope in {name} of {problem.tag}", slope, 0.0, OFF * curvature + 8 * rounding / STEP + STEP**2 * problem.sizes["N"],
                            "the bound still rises along a random direction")

@@ -113,7 +113,8 @@ def stick_constant(bench):
 @law("linear", "stick_counts", "counts add")
 def counts_add(bench):
     w = bench.tables["weights"]
-    whole, parts = bench.ask("stick_counts", {"weights": 3 * w[:100] + w[100:]}), [bench.ask("stick_counts", {"weights": part}) for part in (w[:100], w[100:])]
+    whole = bench.ask("stick_counts", {"weights": 3 * w[:100] + w[100:]})
+    parts = [bench.ask("stick_counts", {"weights": part}) for part in (w[:100], w[100:])]
     for name in whole:
         yield near(name, whole[name], 3 * parts[0][name] + parts[1][name], 64 * EPS * 64)
 
@@ -308,5 +309,6 @@ def likelihood_sum(bench):
         logs = [bench.one("log_likelihood", y=np.full(3, label), **given) for label in range(3)]
         yield near(f"sum_h={h}", np.exp(logs).sum(0), np.ones(3), 1e-5)
         scale = np.append(np.full(h, 0.5), 1.0)
-        other = bench.one("log_likelihood", y=np.full(3, 1), **{**given, "beta1": given["beta1"] * scale, "A": 2 * given["A"], "tau": given["tau"] / 4})
+        other = bench.one("log_likelihood", y=np.full(3, 1), **{
+            **given, "beta1": given["beta1"] * scale, "A": 2 * given["A"], "tau": given["tau"] / 4})
         yield near(f"units_h={h}", other, logs[1], 1e-6 * (1 + np.abs(logs[1])))
