@@ -6,11 +6,15 @@ import os
 import sys
 from pathlib import Path
 
-from cmn_conformance import catalogue, report
+from cmn_conformance import blackbox, catalogue, laws, report
+from cmn_conformance.interrupt import interruptible, watch
+from cmn_conformance.page import page
 from cmn_conformance.process import MAX_WAIT, NotStarted, open_adapter
 from cmn_conformance.runner import BadRequest, ask, exit_code, greeting, read_xfails, run, why_not_asked
+from cmn_conformance.serve import Interrupted
 
-EPILOG = """exit code: 0 all that was asked passed, 1 something failed, 2 nothing was tested (wrong request, adapter did not start)"""
+EPILOG = """exit code: 0 all that was asked is right, 1 something is not, 2 nothing was tested (wrong request, adapter did not start, no case
+was asked), 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP: the reports are written and partial"""
 
 
 def seconds(text):
@@ -25,6 +29,12 @@ def whole(text):
     if value < 0:
         raise argparse.ArgumentTypeError(f"expected a number >= 0, got {text}")
     return value
+
+
+def positive(text):
+    if whole(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number >= 1, got {text}")
+    return int(text)
 
 
 def levels(text):
@@ -45,18 +55,27 @@ def parser():
         q.add_argument("--case", action="append", metavar="TEXT", help="only cases whose id contains this text (may be repeated)")
         q.add_argument("--flag", metavar="NAME", help="only cases with this flag")
 
-    def whom(q, needed):
+    def whom(q, needed, others=False):
         group = q.add_mutually_exclusive_group(required=needed)
+        if others:
+            group.add_argument("--estimator", metavar="SPEC", help="package.module:Class or file.py:Class with fit and predict_proba: level B")
         group.add_argument("--adapter", metavar="SPEC", help="package.module[:object] or file.py[:object], in Python")
         group.add_argument("--command", metavar="CMD", help="a command that answers JSON lines, in any language")
         q.add_argument("--dtype", choices=catalogue.DTYPES, default="f64")
         q.add_argument("--timeout", type=seconds, default=30.0, metavar="S", help="seconds for one case (30)")
+        q.add_argument("--first-timeout", type=seconds, default=180.0, metavar="S",
+                       help="seconds for the first case of an operation, which may have to be compiled, and the first after a restart (180)")
         q.add_argument("--start-timeout", type=seconds, default=120.0, metavar="S", help="seconds to start (120)")
         q.add_argument("--in-process", action="store_true", help="with --adapter: no process of its own (for a debugger)")
 
     q = sub.add_parser("run", help="ask an adapter the cases", epilog=EPILOG)
-    whom(q, True)
+    whom(q, True, others=True)
     which(q)
+    q.add_argument("--param", action="append", metavar="NAME=VALUE", help="with --estimator: an argument of its constructor (may be repeated)")
+    q.add_argument("--promise", action="append", metavar="NAME",
+                   help=f"with --estimator: what it promises: {', '.join(blackbox.PROMISES)} (may be repeated)")
+    q.add_argument("--seed", type=whole, metavar="S", help="check laws on inputs generated from this seed; with --estimator: its data (0)")
+    q.add_argument("--generated", type=positive, default=laws.PROBLEMS, metavar="N", help=f"with --seed: so many states ({laws.PROBLEMS})")
     q.add_argument("--xfails", metavar="FILE.toml", help='your expected failures: a table [xfails] with lines "id" = "reason"')
     q.add_argument("--report", metavar="OUT.json")
     q.add_argument("--junit", metavar="OUT.xml")
@@ -64,6 +83,8 @@ def parser():
     q.add_argument("--book", metavar="URL", help="where the built book is, for the links of --html (also CMN_BOOK)")
     q.add_argument("--badge", metavar="OUT.svg")
     q.add_argument("--max-restarts", type=whole, default=20, metavar="N", help="give up after so many crashes and hangs (20)")
+    q.add_argument("--inaccurate", choices=("fail", "pass"), default="fail",
+                   help="whether answers within 1e-8 (f32: 1e-3) but outside the tolerance make the exit code 1 (fail)")
     q.add_argument("--quiet", action="store_true", help="the last line only")
     q = sub.add_parser("list", help="list the cases")
     which(q)
@@ -102,8 +123,26 @@ def writable(*paths):
             Path(path).unlink()
 
 
+def opened(args, **limits):
+    """The adapter that the user named."""
+    return open_adapter(args.adapter, args.command, args.in_process, timeout=args.timeout, first_timeout=args.first_timeout,
+                        start_timeout=args.start_timeout, **limits)
+
+
+def answers(args, cases, xfails, progress):
+    """The report of an estimator or an adapter, with generated inputs if there is a seed."""
+    if args.estimator:
+        estimator = blackbox.open_estimator(args.estimator, blackbox.parse_params(args.param), args.in_process, timeout=args.timeout,
+                                            first_timeout=args.first_timeout, start_timeout=args.start_timeout, max_restarts=args.max_restarts)
+        return blackbox.run(estimator, args.seed or 0, blackbox.parse_promises(args.promise), args.case, progress)
+    out = run(opened(args, max_restarts=args.max_restarts), cases, args.dtype, xfails, catalogue.flags(), progress, inaccurate=args.inaccurate)
+    if args.seed is None:
+        return out
+    return laws.extend(out, opened(args, max_restarts=args.max_restarts), args.seed, args.generated, args.op, args.case)
+
+
 def command_run(args):
-    cases = selected(args)
+    cases = [] if args.estimator or args.seed is not None and any("LG-" in text for text in args.case or []) else selected(args)
     writable(args.report, args.junit, args.html, args.badge)
     if args.book:
         os.environ["CMN_BOOK"] = args.book
@@ -116,15 +155,13 @@ def command_run(args):
         done[0] += 1
         if show:
             print(f"\r{done[0]}/{len(cases)} {result['id']:60.60}", end="", file=sys.stderr, flush=True)
-    adapter = open_adapter(args.adapter, args.command, args.in_process, timeout=args.timeout, start_timeout=args.start_timeout,
-                           max_restarts=args.max_restarts)
-    out = run(adapter, cases, args.dtype, xfails, catalogue.flags(), progress)
+    out = answers(args, cases, xfails, progress)
     if show:
         print("\r" + " " * 72 + "\r", end="", file=sys.stderr)
     words = report.text(out, catalogue.flags())
     print(words.rpartition("\n")[2] if args.quiet else words)
     for path, content in ((args.report, lambda: out), (args.junit, lambda: report.junit(out)),
-                          (args.html, lambda: report.page(out, catalogue.flags())), (args.badge, lambda: report.badge(out))):
+                          (args.html, lambda: page(out, catalogue.flags())), (args.badge, lambda: report.badge(out))):
         if path:
             report.write(path, content())
     if not out["questions"]:
@@ -178,14 +215,15 @@ def command_explain(args):
         print(f"tolerance {dtype}: " + ", ".join(f"{name} {rtol:g} x |expected| + {atol:g}" for name, (rtol, atol) in table.items()))
     if args.adapter is None and args.command is None:
         return 0
-    adapter = open_adapter(args.adapter, args.command, args.in_process, timeout=args.timeout, start_timeout=args.start_timeout)
-    capabilities = adapter.start(greeting(args.dtype))
+    adapter = opened(args)
     try:
-        why = why_not_asked(c, capabilities, args.dtype)
-        if why:
-            print(f"\nnot asked: {why[2] or 'the adapter has no ' + c.op}")
-            return 0
-        result, answers = ask(adapter, c, args.dtype, keep=True)
+        with interruptible():
+            capabilities = adapter.start(greeting(args.dtype))
+            why = why_not_asked(c, capabilities, args.dtype)
+            if why:
+                print(f"\nnot asked: {why[2] or 'the adapter has no ' + c.op}")
+                return 2
+            result, answers = ask(adapter, c, args.dtype, capabilities["profile"])
     finally:
         adapter.stop()
     try:
@@ -217,7 +255,11 @@ def main(argv=None):
     args = parser().parse_args(argv)
     command = {"run": command_run, "list": command_list, "explain": command_explain, "badge": command_badge}[args.what]
     try:
-        return command(args)
+        with watch():
+            return command(args)
+    except Interrupted as signal:
+        print(f"{args.what}: interrupted by {signal.name}", file=sys.stderr)
+        return Interrupted.CODES[signal.name]
     except (BadRequest, NotStarted) as error:
         print(f"{args.what}: {error}", file=sys.stderr)
         return 2
