@@ -1,7 +1,7 @@
 """What an answer is worth, and how much of the whole suite that makes."""
 
 from cmn_conformance import catalogue
-from cmn_conformance.convert import Conversion, NotConvertible, target
+from cmn_conformance.convert import target, why_not
 from cmn_conformance.values import compare
 
 VERDICTS = ("passed", "inaccurate", "failed", "errored", "skipped", "xfailed", "xpassed", "undeclared")
@@ -36,11 +36,8 @@ def why_not_asked(case, capabilities, dtype):
     other = disagreement(case, capabilities["profile"])
     if other:
         return "skipped", "algorithm", "of another algorithm: " + ", ".join(f"{k} = {v}" for k, v in sorted(other.items()))
-    try:
-        Conversion(case, target(case, capabilities["profile"]))
-    except NotConvertible as reason:
-        return "skipped", "conversion", f"has no such parametrisation: {reason}"
-    return None
+    reason = why_not(case, target(case, capabilities["profile"]))
+    return ("skipped", "conversion", f"has no such parametrisation: {reason}") if reason else None
 
 
 def expected(capabilities, dtype, cases=None):
