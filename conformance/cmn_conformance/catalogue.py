@@ -56,13 +56,13 @@ def norm_axes(op, output):
 
 @lru_cache(maxsize=1)
 def algorithms():
-    """{operation: {key: default}} of the choices of algorithm that decide its answer: those that ops.json lists for it, or a case carries.
+    """{operation: {key: default}} of the choices of algorithm that decide its answer: those that it reads, or that a case carries.
 
     Parametrisations, which are converted, are not among them.
     """
     from cmn_conformance.convert import KEYS
     entries = {key: entry for key, entry in read("ops.json")["profile"].items() if key not in KEYS and not entry.get("converted")}
-    out = {name: {key: entry["default"] for key, entry in entries.items() if name in entry.get("ops", [])} for name in operations()}
+    out = {name: {key: entry["default"] for key, entry in entries.items() if key in op.get("reads", [])} for name, op in operations().items()}
     for case in cases():
         out[case.op].update({key: entries[key]["default"] for key in case.profile if key in entries})
     return out
