@@ -41,16 +41,33 @@ def operations():
 
 
 @lru_cache(maxsize=1)
+def read_profile():
+    """{key: {"values", "default", "meaning", ...}} of ops.json."""
+    return read("ops.json")["profile"]
+
+
+@lru_cache(maxsize=1)
 def default_profile():
     """{key: value} of an adapter that declares nothing."""
-    return {key: entry["default"] for key, entry in read("ops.json")["profile"].items()}
+    return {key: entry["default"] for key, entry in read_profile().items()}
 
 
 def foreign_choices(profile):
     """What a declared profile holds that ops.json does not know, in words."""
-    known = {key: entry["values"] for key, entry in read("ops.json")["profile"].items()}
+    known = read_profile()
+
+    def allowed(key, value):
+        entry = known.get(key, {"values": []})
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return value in entry["values"] or "minimum" in entry and whole and value >= entry["minimum"]
     return [f"{key} = {value!r}" for key, values in profile.items() for value in (values if isinstance(values, list) else [values])
-            if value not in known.get(key, [])]
+            if not allowed(key, value)]
+
+
+def implied(op):
+    """{key: default} of the algorithms that an operation reads: what a case says that does not name them."""
+    entries = read_profile()
+    return {key: entries[key]["default"] for key in operations()[op]["reads"] if not entries[key].get("converted")}
 
 
 @lru_cache(maxsize=1)
@@ -92,7 +109,7 @@ def cases():
             kinds = operations()[c["op"]]["in"]
             given = {name: _floats(value, kinds[name]["kind"]) for name, value in c["in"].items()}
             tolerance = {dtype: {name: (t["rtol"], t["atol"]) for name, t in table.items()} for dtype, table in c["tol"].items()}
-            out.append(Case(c["id"], c["op"], group["level"], c["eq"], c["note"], c.get("profile", {}), given, c["out"], tolerance,
+            out.append(Case(c["id"], c["op"], group["level"], c["eq"], c["note"], {**implied(c["op"]), **c.get("profile", {})}, given, c["out"], tolerance,
                             tuple(c["flags"]), c["f64_only"], c.get("superseded_by", ""), group["group"]))
     return tuple(out)
 

@@ -3,6 +3,9 @@
 generate.py writes this as conformance/cmn_conformance/ops.json and flags.json.
 """
 
+from choices import DEFAULT_PROFILE, OPEN, PARAMETRISATIONS, PROFILE, reads
+from formulas import FORMULAS
+
 CHAPTERS = {
     "ideas/stick_breaking": ["eq-stick", "eq-stick-counts", "eq-stick-inverse", "eq-log-sigmoid", "eq-kappa"],
     "network/simulate": ["eq-data", "eq-priors"],
@@ -152,17 +155,6 @@ OPS = {
                         "A": row("experts", ["K", "h", "D"]), "tau": row("noise precisions", ["K", "h"])}, {"log_lik": row("nats", ["N"])}),
 }
 
-# ---- profile: choices that an implementation declares
-
-PROFILE = {
-    "omega1": (["per-component", "shared"], "one tilt of omega_1 per (n, k, l), or one per (n, l) for all experts"),
-    "inner": ([1, 2, 3], "rounds of (x, omega1) within a sweep"),
-    "order": (["canonical", "m-first"], "order of the updates within a sweep"),
-    "gamma": (["rate", "scale"], "whether b and b0 of a Gamma are rates or scales (1 / rate)"),
-    "sticks": (["K-1", "K"], "K classes by K-1 sticks, or by K of which the last is never tossed: its logit is not read, its b and kappa are 0"),
-}
-DEFAULT_PROFILE = {"omega1": "per-component", "inner": 1, "order": "canonical", "gamma": "rate", "sticks": "K-1"}
-
 # ---- flags: name -> (equation, the bug that it catches)
 
 FLAGS = {
@@ -205,13 +197,17 @@ FLAGS = {
 }
 
 
+def choice(key):
+    values, meaning = PROFILE[key]
+    kind = {"converted": True} if key in PARAMETRISATIONS else {}
+    return {"values": values, "default": DEFAULT_PROFILE[key], "meaning": meaning, **kind, **({"minimum": OPEN[key]} if key in OPEN else {})}
+
+
 def ops_json():
     spec = lambda table: {name: {"shape": shape, "kind": kind, "meaning": meaning} for name, (shape, kind, meaning) in table.items()}
-    return {"schema": 1, "dimensions": DIMENSIONS,
-            "profile": {key: {"values": values, "default": DEFAULT_PROFILE[key], "meaning": meaning}
-                        for key, (values, meaning) in PROFILE.items()},
+    return {"schema": 1, "dimensions": DIMENSIONS, "profile": {key: choice(key) for key in PROFILE},
             "ops": [{"name": name, "level": level, "eq": {"label": label, "link": link(label)}, "chapter": f"book/{CHAPTER_OF[label]}.html",
-                     "definition": text, "in": spec(given), "out": spec(wanted)}
+                     "definition": text, "formula": FORMULAS[name], "reads": reads(name, given, wanted), "in": spec(given), "out": spec(wanted)}
                     for name, (level, label, text, given, wanted) in OPS.items()]}
 
 
