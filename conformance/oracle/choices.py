@@ -66,7 +66,7 @@ READERS = {
     "tilts": {"update_z", "update_beta1", "update_beta0"} | BOUNDS | A_SWEEP,
     "experts": {"update_beta1"} | A_SWEEP,
     "prior_mean": {"update_beta1", "update_beta0", "kl_beta1", "kl_beta0", "elbo"} | A_SWEEP,
-    "noise": {"update_x", "update_z", "update_experts", "elbo_expert", "kl_experts", "elbo"} | A_SWEEP,
+    "noise": {"gamma_mean_log", "gamma_kl", "mng_kl", "wishart_mean_log_det", "wishart_kl", "mnw_kl", "predict", "update_x", "update_z", "update_experts", "elbo_expert", "kl_experts", "elbo"} | A_SWEEP,
 }
 
 

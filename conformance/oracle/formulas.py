@@ -13,7 +13,10 @@ KL_BETA = "(1/2) sum_l ((tr S_l + |m_l - m0_l|^2)/s^2 - D + 2 D ln s - ln|S_l|)"
 KL_EXPERT = ("(h/2)(tr V_k/v0 - D + D ln v0 - ln|V_k|) + sum_i ((a_k/b_ki)|M_ki|^2/(2 v0) + (a_k - a0) digamma(a_k) - lnGamma(a_k) + lnGamma(a0) "
              "+ a0 (ln b_ki - ln b0) + a_k (b0 - b_ki)/b_ki)")
 WISHART_LOG_DET = "E ln|Lambda| = sum_{i=1..h} digamma((nu + 1 - i)/2) + h ln 2 - ln|U|"
-MOVES = "residual = max |new - old| / (1 + |old|) over beta1_mu, beta0_mu, M, a, b, gamma"
+WISHART_KL = (f"(1/2)((nu - nu0) E ln|Lambda| - nu h + nu tr(U0 U^-1) + nu ln|U| - nu0 ln|U0| - (nu - nu0) h ln 2) - lnGamma_h(nu/2) + lnGamma_h(nu0/2), {WISHART_LOG_DET}, "
+              "lnGamma_h(x) = (h(h-1)/4) ln pi + sum_{i=1..h} lnGamma(x + (1 - i)/2)")
+MNW_KL = f"(h/2)(tr V/v0 - D + D ln v0 - ln|V|) + (nu/(2 v0)) tr(U^-1 M M^T) + {WISHART_KL}"
+MOVES = "residual = max |new - old| / (1 + |old|) over beta1_mu, beta0_mu, M, gamma and a, b (Wishart: nu, U)"
 
 FORMULAS = {
     "stick_log_probs": "ln pi_c = ln sigma(psi_c) + sum_{j<c} ln sigma(-psi_j) for c < J; ln pi_J = sum_{j<J} ln sigma(-psi_j)",
@@ -33,16 +36,19 @@ FORMULAS = {
     "gamma_mean_log": "digamma(a) - ln b",
     "gamma_kl": "(a - a0) digamma(a) - lnGamma(a) + lnGamma(a0) + a0 (ln b - ln b0) + a (b0 - b)/b",
     "mng_kl": KL_EXPERT,
+    "wishart_mean_log_det": f"{WISHART_LOG_DET}",
+    "wishart_kl": WISHART_KL,
+    "mnw_kl": f"{MNW_KL}",
     "categorical_entropy": "-sum_k gamma_nk ln gamma_nk, 0 ln 0 = 0",
     "gate_logits": "psi_nj = beta0_mu_j . x~_n, psi2_nj = x~_n^T (beta0_S_j + beta0_mu_j beta0_mu_j^T) x~_n, x~ = [x; 1]",
     "output_logits": f"psi_nkl = beta1_mu_l . [mu_nk; 1], psi2_nkl = tr(B_l E_nk), {B1}, {X1}",
     "stick_log_bound": f"sum_j (kappa_j psi_j - b_j (ln 2 + theta(xi_j) psi2_j/2 + K(xi_j))), {PG}",
 
     "update_x": "Sigma_nk = P^-1, mu_nk = P^-1 eta; P = diag(a_k/b_ki) + sum_l w_l B_l[:h,:h], eta_i = (a_k/b_ki) M_ki . x~_n + sum_l (kappa_l beta1_mu_li - w_l B_l[i,h]), "
-                f"w_l = b_l theta(xi1_nkl), {COINS}, {B1}, x~ = [x; 1], theta(t) = tanh(t/2)/(2t)",
+                f"w_l = b_l theta(xi1_nkl), {COINS}, {B1}, x~ = [x; 1], theta(t) = tanh(t/2)/(2t); Wishart: nu_k U_k^-1 for diag(a_k/b_ki), nu_k U_k^-1 M_k x~_n for its product with M_k x~_n",
     "update_omega1": f"xi1_nkl = sqrt(tr(B_l E_nk)), {B1}, {X1}; shared: xi1_nl = sqrt(sum_k gamma_nk tr(B_l E_nk))",
     "update_omega0": "xi0_nj = sqrt(x~_n^T (beta0_S_j + beta0_mu_j beta0_mu_j^T) x~_n), x~ = [x; 1]",
-    "update_z": f"gamma_nk = exp(s_nk)/sum_k' exp(s_nk'), s = T1 + R + H + T0; {OUTPUT}; {EXPERT}; {ENTROPY}; {GATE}",
+    "update_z": f"gamma_nk = exp(s_nk)/sum_k' exp(s_nk'), s = T1 + R + H + T0; {OUTPUT}; {EXPERT} (Wishart: as in elbo_expert); {ENTROPY}; {GATE}",
     "update_beta1": "S_l = (I/sigma1^2 + sum_nk gamma_nk b_l theta(xi1_nkl) E_nk)^-1, mu_l = S_l (m0_l/sigma1^2 + sum_nk gamma_nk kappa_l [mu_nk; 1]), "
                     f"m0 the prior mean, {COINS}, {X1}, theta(t) = tanh(t/2)/(2t)",
     "update_beta0": "S_j = (I/sigma0^2 + sum_n P_nj theta(xi0_nj) x~_n x~_n^T)^-1, mu_j = S_j (m0_j/sigma0^2 + sum_n (gamma_nj - P_nj/2) x~_n), P_nj = sum_{k>=j} gamma_nk, "
@@ -59,7 +65,7 @@ FORMULAS = {
     "elbo_assignment_entropy": "-sum_nk gamma_nk ln gamma_nk, 0 ln 0 = 0",
     "kl_beta1": f"{KL_BETA}, m = beta1_mu, S = beta1_S, s = sigma1, D = h+1, m0 the prior mean",
     "kl_beta0": f"{KL_BETA}, m = beta0_mu, S = beta0_S, s = sigma0, D = d+1, m0 the prior mean",
-    "kl_experts": f"sum_k of {KL_EXPERT}",
+    "kl_experts": f"sum_k of {KL_EXPERT}; Wishart: sum_k of {MNW_KL}",
     "elbo": "elbo_output + elbo_expert + elbo_latent_entropy + elbo_gate + elbo_assignment_entropy - kl_beta1 - kl_beta0 - kl_experts",
 
     "sweeps": "repeat n_sweeps times: inner x (update_x, update_omega1), update_omega0, update_z, update_beta1, update_beta0, update_experts (m-first: the last three first), "

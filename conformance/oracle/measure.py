@@ -14,7 +14,7 @@ TRIALS = 6
 SAFETY = 32                                                 # c in rtol = c * eps * kappa
 SPECTRAL = {"gaussian_entropy": 4, "gaussian_kl": 4, "mng_kl": 4}   # c grows so much: determinants from eigenvalues
 LOOSEST_F32 = 0.01                                          # a float32 tolerance beyond this tests nothing
-SYMMETRIC = {"S", "V", "Sigma", "beta1_S", "beta0_S"}
+SYMMETRIC = {"S", "V", "Sigma", "beta1_S", "beta0_S", "U", "U0"}
 
 
 def each(value, function):

@@ -1,8 +1,9 @@
 """Cases of level 0."""
 
 
-def case(op, id, note, flags, /, f64_only=False, profile=None, options=(), **ins):
-    out = {"op": op, "id": id, "note": note, "flags": flags.split(), "in": ins, "f64_only": f64_only}
+def case(op, id, note, flags, /, f64_only=False, profile=None, options=(), how=None, **ins):
+    """how: digits of the arithmetic and safety of the tolerance, where they are not the usual ones."""
+    out = {"op": op, "id": id, "note": note, "flags": flags.split(), "in": ins, "f64_only": f64_only, **(how or {})}
     return out | ({"profile": profile, "options": options} if profile else {})
 
 
