@@ -148,7 +148,7 @@ def trajectories():
     yield c("pooled_2", "A pooled tilt in the M-step of beta1.", "SharedTilt", p.SMALL, 2, experts="pooled")
     yield c("centred_2", "Centred sticks.", "CentredSticks", p.SMALL, 2, prior_mean="centred")
     yield c("prior_means_2", "A prior mean for each coefficient.", "PriorMissing", means(p.SMALL, "small"), 2, prior_mean="given")
-    for n in (1, 5):
+    for n in (1, 2):
         yield c(f"paper_code_{n}", "As code in the manner of Jaakkola and Jordan does it: fused, restarted, pooled, centred.", "CentredSticks StaleTilt RestartedTilt",
                 p.SMALL, n, **PAPER_CODE)
         yield c(f"each_{n}", "The same with a tilt of each expert and prior means of 0.", "StaleTilt RestartedTilt", p.SMALL, n, **{**PAPER_CODE, "experts": "each", "prior_mean": "zero"})
@@ -164,6 +164,6 @@ def residuals():
     def c(id, note, flags, s, inner=1, order="canonical", **profile):
         return asked("stationarity", id, note, f"UpdateOrder {flags}", s, inner=inner, order=order, **profile)
     yield c("inner_8", "Eight rounds of (x, omega1).", "StaleTilt", p.SMALL, inner=8)
-    yield c("paper_code", "Fused, restarted, pooled, centred.", "CentredSticks RestartedTilt", p.GENERAL, **PAPER_CODE)
-    yield c("each", "The same with a tilt of each expert and prior means of 0.", "RestartedTilt", p.GENERAL, **{**PAPER_CODE, "experts": "each", "prior_mean": "zero"})
+    yield c("paper_code", "Fused, restarted, pooled, centred.", "CentredSticks RestartedTilt", p.SMALL, **PAPER_CODE)
+    yield c("each", "The same with a tilt of each expert and prior means of 0.", "RestartedTilt", p.SMALL, **{**PAPER_CODE, "experts": "each", "prior_mean": "zero"})
     yield c("wishart", "nu and U move in place of a and b.", "DiagonalNoise", FULL_SMALL, **W)

@@ -86,9 +86,9 @@ PAIRS = ("loops over mpmath numbers of 50 digits, rounded once at the end; under
 NEWER = {"suite": "2026.12", "date": "2026-11-30"}
 
 GROUPS = {group.name: group for group in (
-    Group("sticks", 0, special_cases.sticks),
-    Group("polya_gamma", 0, special_cases.polya_gamma),
-    Group("sigmoid_means", 0, integral_cases.sigmoid_means, method=f"trapezoids over mpmath numbers of 50 digits; {SLACK}"),
+    Group("sticks", 0, special_cases.sticks, **NEWER),
+    Group("polya_gamma", 0, special_cases.polya_gamma, **NEWER),
+    Group("sigmoid_means", 0, integral_cases.sigmoid_means, **NEWER, method=f"trapezoids over mpmath numbers of 50 digits; {SLACK}"),
     Group("expectations", 1, network_cases.moments),
     Group("updates", 2, network_cases.factors),
     Group("bound", 3, network_cases.bound),
@@ -106,6 +106,6 @@ GROUPS = {group.name: group for group in (
     Group("large_updates", 2, large_cases.updates, method=FEWER, **NEWER),
     Group("large_bound", 3, large_cases.bound, method=FEWER, **NEWER),
     Group("large_sweeps", 4, large_cases.trajectories, method=FEWER, **NEWER),
-    Group("predictions", 6, integral_cases.predictions, method=f"{HALVED.format('1e-6')}; {SLACK}"),
+    Group("predictions", 6, integral_cases.predictions, **NEWER, method=f"{HALVED.format('1e-6')}; {SLACK}"),
     Group("likelihood", 6, integral_cases.likelihoods, method=f"{HALVED.format('1e-7')}; {SLACK}"),
 )}

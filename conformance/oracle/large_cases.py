@@ -52,8 +52,9 @@ def trajectories():
 def sticks():
     """Level 0."""
     rng = random.Random("cmn-many-sticks")
-    table = p.fill((80, 11), lambda: p.grid(rng, -3, 3, 32))
-    weights = [p.shares(rng, 12) for _ in range(80)]
-    yield case("stick_log_probs", "twelve_classes", "Eleven sticks, eighty rows.", "FixedSize OffByOneStick", how=HOW, psi=table)
-    yield case("stick_counts", "twelve_classes", "Twelve classes, eighty rows.", "FixedSize OffByOneStick", how=HOW, weights=weights)
+    psi, weights = p.fill((3, 11), lambda: p.grid(rng, -3, 3, 32)), [p.shares(rng, 12) for _ in range(3)]
+    yield case("stick_log_probs", "twelve_classes", "Eleven sticks.", "FixedSize OffByOneStick", how=HOW, psi=psi)
+    yield case("stick_log_probs", "rows_80", "Eighty rows.", "FixedSize", how=HOW, psi=p.fill((80, 1), lambda: p.grid(rng, -3, 3, 32)))
+    yield case("stick_counts", "twelve_classes", "Twelve classes.", "FixedSize OffByOneStick", how=HOW, weights=weights)
+    yield case("stick_counts", "rows_80", "Eighty rows.", "FixedSize", how=HOW, weights=[p.shares(rng, 2) for _ in range(80)])
     yield case("stick_logits", "twelve_classes", "Twelve classes.", "FixedSize OffByOneStick", how=HOW, log_probs=p.fill((3, 12), lambda: p.grid(rng, -6, 0, 32)))
