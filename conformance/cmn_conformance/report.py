@@ -31,7 +31,7 @@ def summarise(results, flags):
         here = [r for r in results if r["level"] == level]
         counts = {verdict: sum(r["verdict"] == verdict for r in here) for verdict in VERDICTS}
         bad = any(counts[v] for v in BAD)
-        gap = counts["undeclared"] + counts["xfailed"] + sum(r["verdict"] == "skipped" and r["kind"] not in ("dtype", "profile") for r in here)
+        gap = counts["xfailed"] + sum(r["verdict"] in ("skipped", "undeclared") and r["kind"] not in ("dtype", "profile") for r in here)
         status = "failing" if bad else "empty" if not counts["passed"] else "partial" if gap else "complete"
         levels.append({"level": level, "title": LEVELS[level], **counts, "status": status})
     failing = [entry["level"] for entry in levels if entry["failed"] or entry["errored"]]

@@ -45,12 +45,12 @@ def blank(case):
 
 def why_not_asked(case, capabilities, dtype):
     """(verdict, kind, reason) of a case that is not put to this adapter, or None."""
-    if case.op not in capabilities["ops"]:
-        return "undeclared", "", ""
-    if dtype == "f32" and case.f64_only:
-        return "skipped", "dtype", "float32 cannot pass this case"
     can = {**default_profile(), **capabilities["profile"]}
     other = {key: value for key, value in case.profile.items() if value not in (can[key] if isinstance(can[key], list) else [can[key]])}
+    if case.op not in capabilities["ops"]:
+        return "undeclared", "profile" if other else "", ""
+    if dtype == "f32" and case.f64_only:
+        return "skipped", "dtype", "float32 cannot pass this case"
     if other:
         return "skipped", "profile", "of another profile: " + ", ".join(f"{k} = {v}" for k, v in sorted(other.items()))
     return None

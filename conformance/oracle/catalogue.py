@@ -200,7 +200,8 @@ FLAGS = {
     "Padding": ("eq-pad", "The 1 of a padded vector put first, or the bias taken from the wrong end."),
     "MissingEntropy": ("eq-row-score", "q(z) computed without the entropy of q(x1 | z): it differs between experts."),
     "MissingTiltKL": ("eq-output-bound", "The divergence of q(omega) from its prior left out of the score or the bound."),
-    "StaleTilt": ("eq-row-normaliser", "A formula that holds only at freshly updated tilts (log normaliser, ln 2 cosh) used with others."),
+    "StaleTilt": ("eq-row-normaliser", "A formula that holds only at freshly updated tilts (log normaliser, ln 2 cosh) used with others, or tilts computed inside where those of the state are meant: "
+                  "code that does so on purpose declares tilts = fresh, or joint."),
     "PriorMissing": ("eq-beta1", "The M-step maximises a likelihood: the prior precision or the pull to the prior mean is missing."),
     "Unweighted": ("eq-expert-update", "Responsibilities left out of a sum, squared, or renormalised by their total."),
     "SharedTilt": ("eq-output-tilt-shared", "A shared tilt averaged over experts without gamma, over roots instead of squares, or with gamma of the wrong time."),

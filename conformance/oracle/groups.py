@@ -80,8 +80,8 @@ class Group:
         return tol, kappa
 
 
-FEWER = "loops over mpmath numbers of 30 digits, rounded once at the end: the sums are long and well conditioned; the inputs are exact float64"
-PAIRS = ("loops over mpmath numbers of 50 digits, rounded once at the end; under tilts = joint of 20 digits, until tilts and coefficients change by less than 1e-16, "
+FEWER = "loops over mpmath numbers of 30 digits, rounded once at the end; condition numbers from three moves instead of six; the inputs are exact float64"
+PAIRS = ("loops over mpmath numbers of 50 digits, rounded once at the end; under tilts = joint of 20 digits (condition numbers from three moves), until tilts and coefficients change by less than 1e-16, "
          "and 1e-9 of the largest entry (float32: 1e-4) is added to atol; the inputs are exact float64")
 NEWER = {"suite": "2026.12", "date": "2026-11-30"}
 
@@ -90,7 +90,7 @@ GROUPS = {group.name: group for group in (
     Group("polya_gamma", 0, special_cases.polya_gamma, **NEWER),
     Group("sigmoid_means", 0, integral_cases.sigmoid_means, **NEWER, method=f"trapezoids over mpmath numbers of 50 digits; {SLACK}"),
     Group("expectations", 1, network_cases.moments),
-    Group("updates", 2, network_cases.factors),
+    Group("updates", 2, network_cases.factors, **NEWER),
     Group("bound", 3, network_cases.bound),
     Group("sweeps", 4, network_cases.trajectories),
     Group("fixed_points", 5, network_cases.fixed_points, method=(
@@ -107,5 +107,5 @@ GROUPS = {group.name: group for group in (
     Group("large_bound", 3, large_cases.bound, method=FEWER, **NEWER),
     Group("large_sweeps", 4, large_cases.trajectories, method=FEWER, **NEWER),
     Group("predictions", 6, integral_cases.predictions, **NEWER, method=f"{HALVED.format('1e-6')}; {SLACK}"),
-    Group("likelihood", 6, integral_cases.likelihoods, method=f"{HALVED.format('1e-7')}; {SLACK}"),
+    Group("likelihood", 6, integral_cases.likelihoods, **NEWER, method=f"{HALVED.format('1e-7')}; {SLACK}"),
 )}

@@ -62,6 +62,10 @@ def predictions():
     yield c("bias_only", "Only the biases of the output: a product of one-dimensional integrals.", "PlugIn",
             posterior(constant, [[0.5], [-3]], beta1_mu=[[0, 0, 1.5], [0, 0, -0.75]],
                       beta1_S=[[[0, 0, 0], [0, 0, 0], [0, 0, 2]], [[0, 0, 0], [0, 0, 0], [0, 0, 0.5]]]))
+    many = p.state("many", N=1, K=12, h=2, L=8, d=1)
+    yield c("eight_classes", "Twelve experts and eight classes, of which only the biases count.", "FixedSize PlugIn BoundAsProbability",
+            posterior(many, [[0.5], [-1]], beta1_mu=[[0, 0, row[2]] for row in many["beta1_mu"]],
+                      beta1_S=[[[0, 0, 0], [0, 0, 0], [0, 0, S[2][2]]] for S in many["beta1_S"]]))
     yield c("extreme", "Gate logits of +-1000, certain coefficients.", "ExtremeLogit Underflow",
             posterior(p.BINARY, [[2], [-2]], **heavy, beta0_mu=[[512, 0]], beta0_S=no_spread(p.BINARY["beta0_S"])))
     yield c("scales", "b by scale.", "RateScale", posterior(p.BINARY, [[0.5]], a=[4, 6], b=[[0.5], [2]]), profile={"gamma": "scale"})
@@ -82,5 +86,7 @@ def likelihoods():
     yield c("no_noise", "Precisions of 2^40: the network of means.", "RateScale", theta(p.BINARY, [[0.5], [-1.25]], [0, 1], tau=[[2 ** 40], [2 ** 40]]))
     yield c("unlikely", "Log likelihoods around -100: a sum of tails.", "Underflow ExtremeLogit",
             theta(p.BINARY, [[1], [1.5]], [0, 0], beta1=[[-32, -64]], A=[[[2, 2]], [[-1, 1.5]]], tau=[[64], [256]]))
+    yield c("eight_classes", "One latent variable under seven sticks.", "FixedSize OffByOneStick",
+            theta(p.state("many-lines", N=1, K=2, h=1, L=8, d=1), [[0.5]] * 3, [0, 6, 7]))
     yield c("certain_gate", "Gate logits of +-1000: one expert counts, the other costs nothing and gives no NaN.", "ExtremeLogit Underflow",
             theta(p.BINARY, [[2], [-2]], [0, 1], beta0=[[512, 0]]))

@@ -52,11 +52,11 @@ def difference(x, y):
     return mpf(0) if x == y or mp.isnan(x) and mp.isnan(y) else abs(x - y)
 
 
-def sensitivity(function, ins, outs, seed, bits=60):
+def sensitivity(function, ins, outs, seed, bits=60, trials=TRIALS):
     """For each output, entry by entry: |change| per relative change of the inputs, the largest of a few random ones."""
     rng, size = random.Random(seed), mpf(2) ** -bits
     worst = {name: [mpf(0)] * len(flat(value)) for name, value in outs.items()}
-    for _ in range(TRIALS):
+    for _ in range(trials):
         moved = function(**nudged(ins, rng, size))
         for name in outs:
             pairs = zip(worst[name], flat(moved[name]), flat(outs[name]), strict=True)

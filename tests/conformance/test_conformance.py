@@ -55,15 +55,16 @@ def schema(name):
 # ---- the package against the suite
 
 def test_own_package_passes(good):
-    assert [r["id"] for r in good["results"] if r["verdict"] != "passed"] == []
-    assert good["questions"] == good["answers"] == len(good["results"])
+    ours = [r for r in good["results"] if r["kind"] != "profile"]
+    assert [r["id"] for r in ours if r["verdict"] != "passed"] == []
+    assert good["questions"] == good["answers"] == len(ours) >= 300
     assert runner.exit_code(good) == 0 and good["achieved"] == "L0\N{EN DASH}L4" and good["first_failing_level"] is None
 
 
 @pytest.mark.slow
 def test_own_package_passes_to_the_last_level():
     full = runner.run(LocalAdapter(reference), catalogue.select(), flags=catalogue.flags())
-    assert [r["id"] for r in full["results"] if r["verdict"] != "passed"] == []
+    assert [r["id"] for r in full["results"] if r["verdict"] != "passed" and r["kind"] != "profile"] == []
 
 
 def test_package_is_asked_by_its_name(tmp_path, monkeypatch, capsys):
