@@ -66,8 +66,9 @@ def foreign_choices(profile):
 
     def allowed(key, value):
         entry = known.get(key, {"values": []})
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return any(value == v and type(value) is type(v) for v in entry["values"]) or "minimum" in entry and whole and value >= entry["minimum"]
+        if "minimum" in entry:
+            return isinstance(value, int) and not isinstance(value, bool) and value >= entry["minimum"]
+        return value in entry["values"]
     return [f"{key} = {value!r}" for key, values in profile.items() for value in (values if isinstance(values, list) else [values])
             if not allowed(key, value)]
 

@@ -245,7 +245,7 @@ def ops_json():
 # flags whose formula is right and whose arithmetic is not
 DIGITS = {"ZeroTilt", "HugeTilt", "SmallTilt", "CutSeries", "ExtremeLogit", "OneHot", "Underflow", "LargeOffset"}
 # flag -> least sizes without which it cannot show: axes longer than 1 of one input, sticks, experts, latent dimensions
-NEEDS = {"ColumnMajor": {"axes": 2}, "SharedTilt": {"K": 2}, "EmptyExpert": {"K": 2}, "MissingEntropy": {"K": 2}, "DiagonalNoise": {"h": 2},
+NEEDS = {"ColumnMajor": {"axes": 2}, "SharedTilt": {"K": 2}, "EmptyExpert": {"K": 2}, "DiagonalNoise": {"h": 2},
          "ReversedOrder": {"K": 2}}
 
 

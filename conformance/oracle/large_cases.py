@@ -17,13 +17,13 @@ def expectations():
     for id, note, s in STATES[1:]:
         yield case("mng_kl", id, note, "FixedSize WrongDimension", how=HOW, **{n: s[n] for n in ("M", "V", "a", "b", "v0", "a0", "b0")})
         yield case("output_logits", id, note, "FixedSize LatentDimension", how=HOW, **{n: s[n] for n in ("mu", "Sigma", "beta1_mu", "beta1_S")})
+    yield case("gate_logits", "experts_12", "Twelve experts.", "FixedSize", how=HOW, **{n: EXPERTS[n] for n in ("X", "beta0_mu", "beta0_S")})
     for id, note, s in STATES[:2]:
-        yield case("gate_logits", id, note, "FixedSize", how=HOW, **{n: s[n] for n in ("X", "beta0_mu", "beta0_S")})
         yield case("categorical_entropy", id, note, "FixedSize", how=HOW, gamma=s["gamma"])
 
 
-READ = {"x": ("rows_200", "experts_12", "classes_8"), "omega1": ("experts_12", "classes_8"), "omega0": ("rows_200", "experts_12"),
-        "z": ("rows_200", "experts_12", "classes_8"), "beta1": ("rows_200", "experts_12", "classes_8"), "beta0": ("rows_200", "experts_12"),
+READ = {"x": ("classes_8",), "omega1": ("experts_12", "classes_8"), "omega0": ("experts_12",), "z": ("experts_12", "classes_8"),
+        "beta1": ("rows_200", "experts_12", "classes_8"), "beta0": ("rows_200", "experts_12"),
         "experts": ("rows_200", "experts_12", "classes_8")}
 
 
@@ -45,7 +45,7 @@ def bound():
 
 def trajectories():
     """Level 4."""
-    for id, note, s in STATES:
+    for id, note, s in STATES[1:]:
         yield case("sweeps", id, note, "FixedSize UpdateOrder", profile={"inner": 1, "order": "canonical"}, options=("inner", "order"), how=HOW, **s, n_sweeps=1)
 
 

@@ -380,7 +380,7 @@ def test_flags_meet_their_conditions():
 
 
 def test_large_sizes_are_reached():
-    q = {name: inputs(BY_ID[f"L2-update_z-{name}"]) for name in ("rows_200", "experts_12", "classes_8")}
+    q = {name: inputs(BY_ID[f"L2-update_experts-{name}"]) for name in ("rows_200", "experts_12", "classes_8")}
     assert q["rows_200"]["X"].shape == (200, 1) and q["experts_12"]["M"].shape[0] == 12 and q["classes_8"]["M"].shape[1] == 7
     assert set(q["classes_8"]["y"]) == set(range(8)) and all(set(v["y"]) == set(range(len(v["beta1_mu"]) + 1)) for v in q.values())
 
