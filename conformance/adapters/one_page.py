@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 
 NAME, VERSION = "the algorithm on one page", "1"
-PROFILE = {"inner": [1, 2, 3], "order": ["canonical", "m-first"]}
+PROFILE = {"inner": [1, 2, 3, 8], "order": ["canonical", "m-first"]}
 NOTEBOOK = Path(__file__).resolve().parents[2] / "book/start/algorithm.ipynb"
 
 

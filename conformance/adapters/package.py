@@ -16,7 +16,7 @@ from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.engineering.coordinates import theta_shapes
 
 NAME, VERSION = "cmn_literate", __version__
-PROFILE = {"omega1": ["per-component", "shared"], "inner": [1, 2, 3], "order": ["canonical", "m-first"], "gamma": ["rate", "scale"],
+PROFILE = {"omega1": ["per-component", "shared"], "inner": [1, 2, 3, 8], "order": ["canonical", "m-first"], "gamma": ["rate", "scale"],
            "sticks": ["K-1", "K"]}
 
 log_cosh_half, pg_mean, pg_var, pg_kl = polya_gamma.log_cosh_half, polya_gamma.pg_mean, polya_gamma.pg_var, polya_gamma.pg_kl
@@ -158,7 +158,7 @@ def log_likelihood(X, y, beta1, beta0, A, tau):
 def ops():
     """The operations by name; "elbo" is the module here, so its function has another name."""
     here = {**globals(), "elbo": bound}
-    return {name: here[name] for name in operations()}
+    return {name: here[name] for name in operations() if name in here}
 
 
 def __getattr__(name):

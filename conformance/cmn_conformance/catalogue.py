@@ -42,9 +42,15 @@ def operations():
 
 
 @lru_cache(maxsize=1)
+def read_profile():
+    """{key: {"values", "default", "meaning", ...}} of ops.json."""
+    return read("ops.json")["profile"]
+
+
+@lru_cache(maxsize=1)
 def default_profile():
     """{key: value} of an adapter that declares nothing."""
-    return {key: entry["default"] for key, entry in read("ops.json")["profile"].items()}
+    return {key: entry["default"] for key, entry in read_profile().items()}
 
 
 def norm_axes(op, output):
@@ -54,31 +60,23 @@ def norm_axes(op, output):
     return 2 if square or output == "M" else 1 if output == "mu" or output.endswith("_mu") else 0
 
 
-@lru_cache(maxsize=1)
-def algorithms():
-    """{operation: {key: default}} of the choices of algorithm that decide its answer: those that ops.json lists for it, or a case carries.
-
-    Parametrisations, which are converted, are not among them.
-    """
-    from cmn_conformance.convert import KEYS
-    entries = {key: entry for key, entry in read("ops.json")["profile"].items() if key not in KEYS and not entry.get("converted")}
-    out = {name: {key: entry["default"] for key, entry in entries.items() if name in entry.get("ops", [])} for name in operations()}
-    for case in cases():
-        out[case.op].update({key: entries[key]["default"] for key in case.profile if key in entries})
-    return out
-
-
 def foreign_choices(profile):
-    """What a declared profile holds that the suite does not know, in words."""
-    from cmn_conformance.convert import KEYS
-    known = {**KEYS, **{key: entry["values"] for key, entry in read("ops.json")["profile"].items()}}
+    """What a declared profile holds that ops.json does not know, in words."""
+    known = read_profile()
 
-    def fits(key, value):
-        if isinstance(value, int) and key in known and all(isinstance(v, int) for v in known[key]):
-            return value >= 1 and not isinstance(value, bool)          # any number of rounds can be declared
-        return any(value == v and type(value) is type(v) for v in known.get(key, []))
+    def allowed(key, value):
+        entry = known.get(key, {"values": []})
+        if "minimum" in entry:
+            return isinstance(value, int) and not isinstance(value, bool) and value >= entry["minimum"]
+        return value in entry["values"]
     return [f"{key} = {value!r}" for key, values in profile.items() for value in (values if isinstance(values, list) else [values])
-            if not fits(key, value)]
+            if not allowed(key, value)]
+
+
+def implied(op):
+    """{key: default} of the algorithms that an operation reads: what a case says that does not name them."""
+    entries = read_profile()
+    return {key: entries[key]["default"] for key in operations()[op]["reads"] if not entries[key].get("converted")}
 
 
 @lru_cache(maxsize=1)
@@ -120,7 +118,7 @@ def cases():
             kinds = operations()[c["op"]]["in"]
             given = {name: _floats(value, kinds[name]["kind"]) for name, value in c["in"].items()}
             tolerance = {dtype: {name: (t["rtol"], t["atol"]) for name, t in table.items()} for dtype, table in c["tol"].items()}
-            out.append(Case(c["id"], c["op"], group["level"], c["eq"], c["note"], c.get("profile", {}), given, c["out"], tolerance,
+            out.append(Case(c["id"], c["op"], group["level"], c["eq"], c["note"], {**implied(c["op"]), **c.get("profile", {})}, given, c["out"], tolerance,
                             tuple(c["flags"]), c["f64_only"], c.get("superseded_by", ""), group["group"], c["kappa"]))
     return tuple(out)
 

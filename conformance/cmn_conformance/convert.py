@@ -4,6 +4,8 @@ A choice of parametrisation changes numbers and no mathematics, so every case ca
 compared in the terms of its case, with a tolerance widened by what the conversion can lose: 32 eps times its condition number.
 """
 
+from functools import cache
+
 import numpy as np
 
 from cmn_conformance import catalogue
@@ -38,6 +40,7 @@ def is_gamma(op, name):
     return name in ("b", "b0") and "a" in catalogue.operations()[op]["in"]
 
 
+@cache
 def reads(op, key):
     """Whether anything that goes in or out of this operation depends on a parametrisation."""
     for side in ("in", "out"):
@@ -70,6 +73,22 @@ def target(case, profile):
     return out
 
 
+def differing(case, wanted):
+    """The keys of which this operation reads something, and which differ between the case and what is wanted."""
+    return {key for key, values in KEYS.items() if wanted[key] != case.profile.get(key, values[0]) and reads(case.op, key)}
+
+
+def why_not(case, wanted):
+    """What keeps a case from being put in these terms, or ""."""
+    if not differing(case, wanted) & {"gaussian", "V"}:  # nothing else can be impossible
+        return ""
+    try:
+        Conversion(case, wanted)
+    except NotConvertible as reason:
+        return str(reason)
+    return ""
+
+
 class Conversion:
     """One case in an adapter's terms.
 
@@ -81,7 +100,7 @@ class Conversion:
         self.case, self.loss = case, 0.0
         self.own = {key: case.profile.get(key, values[0]) for key, values in KEYS.items()}
         self.wanted = {**self.own, **wanted}
-        self.keys = {key for key in KEYS if self.own[key] != self.wanted[key] and reads(case.op, key)}
+        self.keys = differing(case, self.wanted)
         if self.keys & set(LINKED):
             self.keys |= {key for key in LINKED if reads(case.op, key)}
         self.given = case.given

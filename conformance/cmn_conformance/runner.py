@@ -5,7 +5,7 @@ import re
 import time
 from pathlib import Path
 
-from cmn_conformance.catalogue import DTYPES, algorithms, default_profile, foreign_choices, operations, suite_info
+from cmn_conformance.catalogue import DTYPES, default_profile, foreign_choices, operations, suite_info
 from cmn_conformance.convert import KEYS, Conversion, target
 from cmn_conformance.interrupt import interruptible
 from cmn_conformance.process import LocalAdapter, NotStarted, Trouble
@@ -71,7 +71,7 @@ def ask(adapter, case, dtype, profile):
     began = time.perf_counter()
     wanted = target(case, profile)
     conversion = Conversion(case, wanted)
-    choices = {**{key: values[0] for key, values in KEYS.items()}, **default_profile(), **case.profile, **wanted}
+    choices = {**default_profile(), **case.profile, **wanted}
     try:
         reply = adapter.ask({"id": case.id, "op": case.op, "profile": choices, "dtype": dtype, "in": conversion.given, "outputs": list(case.out)})
         if "out" in reply:
@@ -120,9 +120,8 @@ def complaints(adapter, capabilities):
 
 def own_algorithm(profile):
     """{key: value} of the algorithm where an adapter does not do the default one."""
-    keys = {key: default for table in algorithms().values() for key, default in table.items()}
-    return {key: profile[key] for key, default in keys.items()
-            if key in profile and default not in (profile[key] if isinstance(profile[key], list) else [profile[key]])}
+    return {key: profile[key] for key, default in default_profile().items() if key not in KEYS and key in profile
+            and default not in (profile[key] if isinstance(profile[key], list) else [profile[key]])}
 
 
 def put(adapter, cases, dtype, capabilities, xfails, progress):

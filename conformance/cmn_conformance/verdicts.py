@@ -1,7 +1,7 @@
 """What an answer is worth, and how much of the whole suite that makes."""
 
 from cmn_conformance import catalogue
-from cmn_conformance.convert import Conversion, NotConvertible, target
+from cmn_conformance.convert import KEYS, target, why_not
 from cmn_conformance.values import compare
 
 VERDICTS = ("passed", "inaccurate", "failed", "errored", "skipped", "xfailed", "xpassed", "warned", "undeclared")
@@ -9,38 +9,28 @@ WRONG = ("failed", "errored")
 COARSE = {"f64": 1e-8, "f32": 1e-3}                      # relative; an error below this is want of accuracy, no wrong formula
 DIGITS = {"SmallTilt"}                                   # flags of lost digits: what a case with one of them is there for is no mere inaccuracy
 EPS = {"f64": 2.0**-53, "f32": 2.0**-24}
-OLD = ("omega1", "inner", "order")                       # keys whose absence in a case means that any choice will do
 NOT_OURS = ("dtype", "algorithm", "conversion")          # kinds of skipped cases that do not belong to the adapter's part of the suite
 NOT_ASKED = (*NOT_OURS, "given up", "not restarted", "interrupted")
-
-
-def algorithm(case):
-    """{key: value} of the algorithm that a case asks for."""
-    read = catalogue.algorithms()[case.op]
-    return {key: case.profile.get(key, default) for key, default in read.items() if key in case.profile or key not in OLD}
 
 
 def disagreement(case, profile):
     """{key: value} of what the case asks for and the adapter does not do."""
     defaults = catalogue.default_profile()
     can = {key: profile.get(key, defaults[key]) for key in defaults}
-    return {key: value for key, value in algorithm(case).items() if value not in (can[key] if isinstance(can[key], list) else [can[key]])}
+    return {key: value for key, value in case.profile.items() if key not in KEYS and value not in (can[key] if isinstance(can[key], list) else [can[key]])}
 
 
 def why_not_asked(case, capabilities, dtype):
     """(verdict, kind, reason) of a case that is not put to this adapter, or None."""
+    other = disagreement(case, capabilities["profile"])
     if case.op not in capabilities["ops"]:
-        return "undeclared", "", ""
+        return "undeclared", "algorithm" if other else "", ""
     if dtype == "f32" and case.f64_only:
         return "skipped", "dtype", "float32 cannot pass this case"
-    other = disagreement(case, capabilities["profile"])
     if other:
         return "skipped", "algorithm", "of another algorithm: " + ", ".join(f"{k} = {v}" for k, v in sorted(other.items()))
-    try:
-        Conversion(case, target(case, capabilities["profile"]))
-    except NotConvertible as reason:
-        return "skipped", "conversion", f"has no such parametrisation: {reason}"
-    return None
+    reason = why_not(case, target(case, capabilities["profile"]))
+    return ("skipped", "conversion", f"has no such parametrisation: {reason}") if reason else None
 
 
 def expected(capabilities, dtype, cases=None):

@@ -3,6 +3,9 @@
 generate.py writes this as conformance/cmn_conformance/ops.json and flags.json.
 """
 
+from choices import DEFAULT_PROFILE, OPEN, PARAMETRISATIONS, PROFILE, reads
+from formulas import FORMULAS
+
 CHAPTERS = {
     "ideas/stick_breaking": ["eq-stick", "eq-stick-counts", "eq-stick-inverse", "eq-log-sigmoid", "eq-kappa"],
     "network/simulate": ["eq-data", "eq-priors"],
@@ -43,6 +46,8 @@ STATE = {
     "V": (["K", "D", "D"], "float", "column covariances: row i of A_k, given tau_ki, is N(M_ki, V_k / tau_ki)"),
     "a": (["K"], "float", "shapes of q(tau)"),
     "b": (["K", "h"], "float", "rates of q(tau), or scales under the profile gamma = scale"),
+    "nu": (["K"], "float", "degrees of freedom of q(Lambda_k), Wishart noise"),
+    "U": (["K", "h", "h"], "float", "inverses of its scale matrices: E[Lambda_k] = nu_k U_k^-1"),
     "gamma": (["N", "K"], "float", "responsibilities q(z_n = k)"),
     "mu": (["N", "K", "h"], "float", "means of q(x1_n | z_n = k)"),
     "Sigma": (["N", "K", "h", "h"], "float", "their covariances"),
@@ -53,9 +58,13 @@ DATA = {"X": (["N", "d"], "float", "inputs, without the padding 1"), "y": (["N"]
 PRIORS = {
     "v0": ([], "float", "variance scale of the prior of A: V_0 = v0 I"), "a0": ([], "float", "shape of the prior of tau"),
     "b0": ([], "float", "rate of the prior of tau, or scale under gamma = scale"),
+    "nu0": ([], "float", "degrees of freedom of the prior of Lambda"), "U0": (["h", "h"], "float", "inverse of its scale matrix"),
     "sigma0": ([], "float", "prior standard deviation of each gate coefficient"),
-    "sigma1": ([], "float", "prior standard deviation of each output coefficient")}
+    "sigma1": ([], "float", "prior standard deviation of each output coefficient"),
+    "beta1_m0": (["L-1", "h+1"], "float", "prior means of beta_1"), "beta0_m0": (["K-1", "D"], "float", "prior means of beta_0")}
 FULL = {**DATA, **STATE, **PRIORS}
+ONLY_UNDER = {**dict.fromkeys(("a", "b", "a0", "b0"), {"noise": "gamma"}), **dict.fromkeys(("nu", "U", "nu0", "U0"), {"noise": "wishart"}),
+              **dict.fromkeys(("beta1_m0", "beta0_m0"), {"prior_mean": "given"})}
 PARAMETERS = dict(list(STATE.items())[:8])
 
 
@@ -115,6 +124,11 @@ OPS = {
                  {"a": row("shapes"), "b": row("rates, or scales under gamma = scale"), **pick("a0", "b0")}, {"value": row("nats")}),
     "mng_kl": (1, "eq-mng-kl", "KL of each expert's matrix-normal-gamma q(A_k, tau_k) from its prior (mean 0, V_0 = v0 I, a0, b0).",
                pick("M", "V", "a", "b", "v0", "a0", "b0"), {"value": row("nats", ["K"])}),
+    "wishart_mean_log_det": (1, "eq-gamma-mean-log", "E[ln |Lambda|] of Lambda ~ Wishart(nu, U), E[Lambda] = nu U^-1; for h = 1 it is Gamma(nu/2, U/2).",
+                             pick("nu", "U"), {"value": row("nats", ["K"])}),
+    "wishart_kl": (1, "eq-gamma-kl", "KL[Wishart(nu, U) || Wishart(nu0, U0)].", pick("nu", "U", "nu0", "U0"), {"value": row("nats", ["K"])}),
+    "mnw_kl": (1, "eq-mng-kl", "KL of each expert's matrix-normal-Wishart q(A_k, Lambda_k) from its prior (mean 0, V_0 = v0 I, nu0, U0).",
+               pick("M", "V", "nu", "U", "v0", "nu0", "U0"), {"value": row("nats", ["K"])}),
     "categorical_entropy": (1, "eq-category-entropy", "H[q(z_n)] of each row, with 0 ln 0 = 0.", pick("gamma"), {"value": row("nats", ["N"])}),
     "gate_logits": (1, "eq-gate-logits", "E[psi_0j] and E[psi_0j^2] of every gate stick.", pick("X", "beta0_mu", "beta0_S"),
                     {"psi": row("first moments", ["N", "K-1"]), "psi2": row("second moments", ["N", "K-1"])}),
@@ -133,7 +147,7 @@ OPS = {
     "update_z": (2, "eq-row-gamma", "Best q(z) given every other factor as it stands, with the stored tilts.", FULL, pick("gamma")),
     "update_beta1": (2, "eq-beta1", "Best q(beta_1) given q(z), q(x1 | z) and q(omega_1).", FULL, pick("beta1_mu", "beta1_S")),
     "update_beta0": (2, "eq-gate-mu", "Best q(beta_0) given q(z) and q(omega_0 | z).", FULL, pick("beta0_mu", "beta0_S")),
-    "update_experts": (2, "eq-expert-update", "Best q(A_k, tau_k) given q(z) and q(x1 | z).", FULL, pick("M", "V", "a", "b")),
+    "update_experts": (2, "eq-expert-update", "Best q(A_k, tau_k) given q(z) and q(x1 | z).", FULL, pick("M", "V", "a", "b", "nu", "U")),
 
     **{name: (3, label, text + ".", FULL, VALUE) for name, (label, text) in ELBO_TERMS.items()},
 
@@ -152,20 +166,19 @@ OPS = {
                         "A": row("experts", ["K", "h", "D"]), "tau": row("noise precisions", ["K", "h"])}, {"log_lik": row("nats", ["N"])}),
 }
 
-# ---- profile: choices that an implementation declares
-
-PROFILE = {
-    "omega1": (["per-component", "shared"], "one tilt of omega_1 per (n, k, l), or one per (n, l) for all experts"),
-    "inner": ([1, 2, 3], "rounds of (x, omega1) within a sweep"),
-    "order": (["canonical", "m-first"], "order of the updates within a sweep"),
-    "gamma": (["rate", "scale"], "whether b and b0 of a Gamma are rates or scales (1 / rate)"),
-    "sticks": (["K-1", "K"], "K classes by K-1 sticks, or by K of which the last is never tossed: its logit is not read, its b and kappa are 0"),
-}
-DEFAULT_PROFILE = {"omega1": "per-component", "inner": 1, "order": "canonical", "gamma": "rate", "sticks": "K-1"}
+WHOLE = {name for name, (_, _, _, given, _) in OPS.items() if {"b", "nu"} <= set(given)}
 
 # ---- flags: name -> (equation, the bug that it catches)
 
 FLAGS = {
+    "CutSeries": ("eq-pg-kl-near", "A series cut one or more terms too early, or used farther out than its terms reach."),
+    "RestartedTilt": ("eq-sweep", "The rounds of (x, omega1) of a sweep start at tilts 0 where they should start at those of the state, or the other way round."),
+    "CentredSticks": ("eq-priors", "Prior means of the biases: -ln(C-1-j) taken for 0, or 0 for -ln(C-1-j), or the number of later classes off by one."),
+    "ReversedOrder": ("eq-stick", "Classes, or experts, stand on the sticks in reverse order: the last is the first to be tossed for."),
+    "BoundAsProbability": ("eq-mr-predict", "A lower bound of ln p, or its normalised exponential, given out as the predictive probability."),
+    "DoubleNormalisation": ("eq-stick", "Probabilities passed through a softmax as if they were logits."),
+    "DiagonalNoise": ("eq-expert-density", "The entries beside the diagonal of the noise precision, or of its matrix U, left out."),
+    "FixedSize": ("eq-data", "A size is hard-coded: rows after a block dropped, labels, sticks or experts above a number clipped."),
     "ZeroTilt": ("eq-pg-near", "tanh(xi/2)/(2 xi) is evaluated as 0/0 at xi = 0, where the mean is b/4, the variance b/24 and the KL 0."),
     "HugeTilt": ("eq-pg-far", "cosh or sinh of the tilt overflows; ln cosh(xi/2) is |xi|/2 - ln 2 there."),
     "SmallTilt": ("eq-pg-kl-near", "Two nearly equal numbers are subtracted at a small tilt and the digits are gone; a series has them all."),
@@ -187,7 +200,8 @@ FLAGS = {
     "Padding": ("eq-pad", "The 1 of a padded vector put first, or the bias taken from the wrong end."),
     "MissingEntropy": ("eq-row-score", "q(z) computed without the entropy of q(x1 | z): it differs between experts."),
     "MissingTiltKL": ("eq-output-bound", "The divergence of q(omega) from its prior left out of the score or the bound."),
-    "StaleTilt": ("eq-row-normaliser", "A formula that holds only at freshly updated tilts (log normaliser, ln 2 cosh) used with others."),
+    "StaleTilt": ("eq-row-normaliser", "A formula that holds only at freshly updated tilts (log normaliser, ln 2 cosh) used with others, or tilts computed inside where those of the state are meant: "
+                  "code that does so on purpose declares tilts = fresh, or joint."),
     "PriorMissing": ("eq-beta1", "The M-step maximises a likelihood: the prior precision or the pull to the prior mean is missing."),
     "Unweighted": ("eq-expert-update", "Responsibilities left out of a sum, squared, or renormalised by their total."),
     "SharedTilt": ("eq-output-tilt-shared", "A shared tilt averaged over experts without gamma, over roots instead of squares, or with gamma of the wrong time."),
@@ -205,15 +219,36 @@ FLAGS = {
 }
 
 
+def active(name, profile):
+    """(in, out) of an operation under a profile: some arguments exist under one choice only."""
+    def there(argument):
+        return name not in WHOLE or all(profile.get(key, DEFAULT_PROFILE[key]) == value for key, value in ONLY_UNDER.get(argument, {}).items())
+    return [{argument: spec for argument, spec in table.items() if there(argument)} for table in OPS[name][3:5]]
+
+
+def choice(key):
+    values, meaning = PROFILE[key]
+    kind = {"converted": True} if key in PARAMETRISATIONS else {}
+    return {"values": values, "default": DEFAULT_PROFILE[key], "meaning": meaning, **kind, **({"minimum": OPEN[key]} if key in OPEN else {})}
+
+
 def ops_json():
-    spec = lambda table: {name: {"shape": shape, "kind": kind, "meaning": meaning} for name, (shape, kind, meaning) in table.items()}
-    return {"schema": 1, "dimensions": DIMENSIONS,
-            "profile": {key: {"values": values, "default": DEFAULT_PROFILE[key], "meaning": meaning}
-                        for key, (values, meaning) in PROFILE.items()},
+    def spec(op, table):
+        only = lambda argument: {"when": ONLY_UNDER[argument]} if op in WHOLE and argument in ONLY_UNDER else {}
+        return {name: {"shape": shape, "kind": kind, "meaning": meaning, **only(name)} for name, (shape, kind, meaning) in table.items()}
+    return {"schema": 1, "dimensions": DIMENSIONS, "profile": {key: choice(key) for key in PROFILE},
             "ops": [{"name": name, "level": level, "eq": {"label": label, "link": link(label)}, "chapter": f"book/{CHAPTER_OF[label]}.html",
-                     "definition": text, "in": spec(given), "out": spec(wanted)}
+                     "definition": text, "formula": FORMULAS[name], "reads": reads(name, given, wanted), "in": spec(name, given), "out": spec(name, wanted)}
                     for name, (level, label, text, given, wanted) in OPS.items()]}
 
 
+# flags whose formula is right and whose arithmetic is not
+DIGITS = {"ZeroTilt", "HugeTilt", "SmallTilt", "CutSeries", "ExtremeLogit", "OneHot", "Underflow", "LargeOffset"}
+# flag -> least sizes without which it cannot show: axes longer than 1 of one input, sticks, experts, latent dimensions
+NEEDS = {"ColumnMajor": {"axes": 2}, "SharedTilt": {"K": 2}, "EmptyExpert": {"K": 2}, "DiagonalNoise": {"h": 2},
+         "ReversedOrder": {"K": 2}}
+
+
 def flags_json():
-    return {"schema": 1, "flags": {name: {"bug": bug, "eq": {"label": label, "link": link(label)}} for name, (label, bug) in FLAGS.items()}}
+    return {"schema": 1, "flags": {name: {"bug": bug, "eq": {"label": label, "link": link(label)}, "grade": "digits" if name in DIGITS else "formula",
+                                          "needs": NEEDS.get(name, {})} for name, (label, bug) in FLAGS.items()}}

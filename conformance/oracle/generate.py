@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import groups
 import integrals
-from catalogue import OPS, flags_json, link, ops_json
-from measure import (BITS, DIGITS, LOOSEST_F32, SAFETY, SPECTRAL, encode, exact, fits, flat, real, rounding, sensitivity, shape_of, sizes,
+from catalogue import OPS, active, flags_json, link, ops_json
+from measure import (BITS, DIGITS, LOOSEST_F32, SAFETY, SPECTRAL, TRIALS, encode, exact, fits, flat, real, rounding, sensitivity, shape_of, sizes,
                      tolerance, two_digits)
 from mpmath import mp
 
@@ -29,6 +29,7 @@ TARGET = ROOT / "conformance/cmn_conformance"
 IDS = ROOT / "conformance/ids.json"
 RETIRED = ROOT / "conformance/oracle/retired.json"      # {group: cases that were wrong, with superseded_by}
 LICENSE = "MIT"                         # of the vectors and of the kit
+PAIRED = {"f64": 1e-9, "f32": 1e-4}     # of the largest entry: how far from its fixed point an iterated pair may stop
 MPMATH = "1.4.1"                        # what the stored vectors were made with
 
 
@@ -61,23 +62,26 @@ def profile_of(op, case, arguments):
             "update_omega0", "update_beta0", "update_experts", "kl_beta1", "kl_beta0", "kl_experts", "elbo_expert",
             "elbo_latent_entropy", "elbo_gate", "elbo_assignment_entropy"):
         profile["omega1"] = "shared" if len(shape_of(arguments["xi1"])) == 2 else "per-component"
-    if {"b0", "V"} & set(arguments) or op == "gamma_mean_log":
+    if {"b0", "V"} & set(arguments) and "nu" not in arguments or op == "gamma_mean_log":
         profile.setdefault("gamma", "rate")
     if op in ("stick_log_probs", "stick_counts", "stick_logits") or {"beta0_mu", "beta0", "xi0"} & set(arguments):
         profile.setdefault("sticks", "K-1")
-    return {key: profile[key] for key in ("omega1", "inner", "order", "gamma", "sticks") if key in profile}
+    keys = ("omega1", "inner", "order", "tilts", "tilt_start", "experts", "prior_mean", "noise", "gamma", "sticks")
+    return {key: profile[key] for key in keys if key in profile}
 
 
 def build(group, case):
     """The JSON object of one case."""
     op = case["op"]
-    level, label, _, given, wanted = OPS[op]
+    level, label, *_ = OPS[op]
+    given, wanted = active(op, case.get("profile", {}))
     assert level == group.level, op
     kinds = {name: spec[1] for name, spec in given.items()}
     assert set(case["in"]) == set(given), (case["id"], set(case["in"]) ^ set(given))
     arguments = {name: (exact if kinds[name] == "int" else real)(case["in"][name]) for name in given}
     function = lambda **ins: group.run(op, case, ins)
-    with mp.workdps(DIGITS):
+    with mp.workdps(case.get("digits", DIGITS)):
+        bits = 60 if mp.dps >= 30 else 24
         if op == "converge":
             outs, tol, kappa = group.fixed_point(case, arguments)
         else:
@@ -86,13 +90,16 @@ def build(group, case):
         if op in integrals.SHORTCUTS:
             tol, kappa = group.tolerances_of_integral(op, case, arguments, outs)
         elif not tol:
-            changes, safety = sensitivity(function, arguments, outs, case["id"]), SAFETY * SPECTRAL.get(op, 1)
-            terms = sizes(function, arguments, outs) if level in (0, 1, 3) else {}      # sums; in the others equations are solved
+            long = mp.dps < DIGITS
+            changes = sensitivity(function, arguments, outs, case["id"], bits, 3 if long else TRIALS)
+            safety = case.get("safety", SAFETY) * SPECTRAL.get(op, 1)
+            terms = sizes(function, arguments, outs) if level in (0, 1, 3) and not long else {}      # sums; in the others equations are solved
             for dtype in BITS:
                 errors = rounding(function, arguments, outs, BITS[dtype])
                 found = {name: tolerance(flat(outs[name]), changes[name], errors[name], dtype, terms.get(name), safety)
                          for name in outs}
-                tol[dtype] = {name: (r, a) for name, (r, a, _) in found.items()}
+                extra = PAIRED[dtype] if case.get("profile", {}).get("tilts") == "joint" and level in (2, 4) else 0
+                tol[dtype] = {name: (r, a + extra * max(map(abs, flat(outs[name])), default=0)) for name, (r, a, _) in found.items()}
                 if dtype == "f64":
                     kappa = {name: k for name, (_, _, k) in found.items()}
         numbers = [x for v in (*arguments.values(), *outs.values()) for x in flat(v) if not isinstance(x, int)]

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import choice_cases
 import integral_cases
 import integrals
+import large_cases
 import network
 import network_cases
 import special_cases
@@ -78,17 +80,32 @@ class Group:
         return tol, kappa
 
 
+FEWER = "loops over mpmath numbers of 30 digits, rounded once at the end; condition numbers from three moves instead of six; the inputs are exact float64"
+PAIRS = ("loops over mpmath numbers of 50 digits, rounded once at the end; under tilts = joint of 20 digits (condition numbers from three moves), until tilts and coefficients change by less than 1e-16, "
+         "and 1e-9 of the largest entry (float32: 1e-4) is added to atol; the inputs are exact float64")
+NEWER = {"suite": "2026.12", "date": "2026-11-30"}
+
 GROUPS = {group.name: group for group in (
-    Group("sticks", 0, special_cases.sticks),
-    Group("polya_gamma", 0, special_cases.polya_gamma),
-    Group("sigmoid_means", 0, integral_cases.sigmoid_means, method=f"trapezoids over mpmath numbers of 50 digits; {SLACK}"),
+    Group("sticks", 0, special_cases.sticks, **NEWER),
+    Group("polya_gamma", 0, special_cases.polya_gamma, **NEWER),
+    Group("sigmoid_means", 0, integral_cases.sigmoid_means, **NEWER, method=f"trapezoids over mpmath numbers of 50 digits; {SLACK}"),
     Group("expectations", 1, network_cases.moments),
-    Group("updates", 2, network_cases.factors),
+    Group("updates", 2, network_cases.factors, **NEWER),
     Group("bound", 3, network_cases.bound),
     Group("sweeps", 4, network_cases.trajectories),
     Group("fixed_points", 5, network_cases.fixed_points, method=(
         "canonical sweeps over mpmath numbers of 24 digits until the residual is below 1e-10; the bound may be off by twice what is gained after "
         "a residual of 1e-7 (float32: 1e-4), besides rounding; a residual that should be 0 may be 1e-8 (float32: 1e-3)")),
-    Group("predictions", 6, integral_cases.predictions, method=f"{HALVED.format('1e-6')}; {SLACK}"),
-    Group("likelihood", 6, integral_cases.likelihoods, method=f"{HALVED.format('1e-7')}; {SLACK}"),
+    Group("choices_expectations", 1, choice_cases.expectations, **NEWER),
+    Group("choices_updates", 2, choice_cases.updates, method=PAIRS, **NEWER),
+    Group("choices_bound", 3, choice_cases.bound, **NEWER),
+    Group("choices_sweeps", 4, choice_cases.trajectories, method=PAIRS, **NEWER),
+    Group("choices_residuals", 5, choice_cases.residuals, **NEWER),
+    Group("large_sticks", 0, large_cases.sticks, method=FEWER, **NEWER),
+    Group("large_expectations", 1, large_cases.expectations, method=FEWER, **NEWER),
+    Group("large_updates", 2, large_cases.updates, method=FEWER, **NEWER),
+    Group("large_bound", 3, large_cases.bound, method=FEWER, **NEWER),
+    Group("large_sweeps", 4, large_cases.trajectories, method=FEWER, **NEWER),
+    Group("predictions", 6, integral_cases.predictions, **NEWER, method=f"{HALVED.format('1e-6')}; {SLACK}"),
+    Group("likelihood", 6, integral_cases.likelihoods, **NEWER, method=f"{HALVED.format('1e-7')}; {SLACK}"),
 )}

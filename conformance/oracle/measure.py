@@ -14,7 +14,7 @@ TRIALS = 6
 SAFETY = 32                                                 # c in rtol = c * eps * kappa
 SPECTRAL = {"gaussian_entropy": 4, "gaussian_kl": 4, "mng_kl": 4}   # c grows so much: determinants from eigenvalues
 LOOSEST_F32 = 0.01                                          # a float32 tolerance beyond this tests nothing
-SYMMETRIC = {"S", "V", "Sigma", "beta1_S", "beta0_S"}
+SYMMETRIC = {"S", "V", "Sigma", "beta1_S", "beta0_S", "U", "U0"}
 
 
 def each(value, function):
@@ -52,11 +52,11 @@ def difference(x, y):
     return mpf(0) if x == y or mp.isnan(x) and mp.isnan(y) else abs(x - y)
 
 
-def sensitivity(function, ins, outs, seed, bits=60):
+def sensitivity(function, ins, outs, seed, bits=60, trials=TRIALS):
     """For each output, entry by entry: |change| per relative change of the inputs, the largest of a few random ones."""
     rng, size = random.Random(seed), mpf(2) ** -bits
     worst = {name: [mpf(0)] * len(flat(value)) for name, value in outs.items()}
-    for _ in range(TRIALS):
+    for _ in range(trials):
         moved = function(**nudged(ins, rng, size))
         for name in outs:
             pairs = zip(worst[name], flat(moved[name]), flat(outs[name]), strict=True)

@@ -1,6 +1,7 @@
 """The network, update by update and term by term: levels 1 to 5, in loops, straight from the equations.
 
-A state is a dictionary of nested lists; X has no padding, y counts from 0, b is a rate.
+A state is a dictionary of nested lists; X has no padding, y counts from 0, b is a rate.  A choice of the profile that changes an update
+(tilts, tilt_start, experts, prior_mean) stands in the state under its name; noise is Wishart where the state has nu and U instead of a and b.
 """
 
 from mpmath import mp, mpf
@@ -8,8 +9,9 @@ from mpmath import mp, mpf
 from level0 import counts
 from loops import diagonal, dot, inverse, log_det, quadratic, times, trace, trace_product, zeros
 from special import digamma, log, log_gamma, theta, tilt_kl
+import wishart
 
-STATE = ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b", "gamma", "mu", "Sigma", "xi1", "xi0")
+STATE = ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b", "nu", "U", "gamma", "mu", "Sigma", "xi1", "xi0")
 LOG2 = lambda: mp.log(2)
 LOG2PI = lambda: mp.log(2 * mp.pi)
 
@@ -44,8 +46,8 @@ def gaussian_entropy(S):
     return mpf(len(S)) / 2 * (1 + LOG2PI()) + log_det(S) / 2
 
 
-def gaussian_kl(mu, S, sigma):
-    m = len(mu)
+def gaussian_kl(mu, S, sigma, m0=None):
+    m, mu = len(mu), mu if m0 is None else [a - b for a, b in zip(mu, m0, strict=True)]
     return ((trace(S) + dot(mu, mu)) / sigma ** 2 - m + 2 * m * log(sigma) - log_det(S)) / 2
 
 
@@ -99,7 +101,62 @@ def stick_bound(psi, psi2, xi, b, kappa):
     return total
 
 
+# ---- the profile
+
+def prior_means(s, name):
+    """Prior mean of each row of beta_1 or beta_0; None: 0."""
+    chosen, (J, D) = s.get("prior_mean", "zero"), (len(s[f"{name}_mu"]), len(s["M"][0]) + 1 if name == "beta1" else len(s["V"][0]))
+    if chosen == "centred":
+        return [[*[mpf(0)] * (D - 1), -log(mpf(J - j))] for j in range(J)]
+    return s[f"{name}_m0"] if chosen == "given" else [None] * J
+
+
+def at_tilts(s, *updates):
+    """The state with the tilts that z, beta1, beta0 and the bound go by; updates: of these."""
+    if s.get("tilts", "given") != "given":
+        for update in updates:
+            s = {**s, **update(s)}
+    return s
+
+
+def pooled(s):
+    """The same with one output tilt for all experts, if beta1 goes by that."""
+    if s.get("experts", "each") == "each":
+        return s
+    return {**s, "xi1": [[mp.sqrt(dot(g, [xi[l] ** 2 for xi in table])) for l in range(len(table[0]))]
+                         for g, table in zip(s["gamma"], s["xi1"], strict=True)]}
+
+
+def paired(step, tilts):
+    """The update of coefficients; under joint, tilts and coefficients in turn until neither changes."""
+    def update(s):
+        new = step(at_tilts(s, tilts))
+        for _ in range(20000 if s.get("tilts") == "joint" else 0):
+            old, new = new, step(at_tilts({**s, **new}, tilts))
+            if all(abs(x - y) <= mpf(2) ** (8 - mp.prec) * (1 + abs(x)) for name in new for x, y in zip(flat(old[name]), flat(new[name]), strict=True)):
+                break
+        return new
+    return update
+
+
+def flat(value):
+    return [x for v in value for x in flat(v)] if isinstance(value, list) else [value]
+
+
 # ---- level 2
+
+def pull(s, k, xt):
+    """(precision, precision times mean) of x1 under expert k."""
+    M = s["M"][k]
+    if "nu" in s:
+        P = wishart.mean(s["nu"][k], s["U"][k])
+        return P, times(P, times(M, xt))
+    tau = [s["a"][k] / rate for rate in s["b"][k]]
+    P = zeros(len(M), len(M))
+    for i, t in enumerate(tau):
+        P[i][i] += t
+    return P, [t * dot(m, xt) for t, m in zip(tau, M, strict=True)]
+
 
 def update_x(s):
     L, h = len(s["beta1_mu"]) + 1, len(s["M"][0])
@@ -108,12 +165,8 @@ def update_x(s):
     for n, (b, kappa) in enumerate(labels(s["y"], L)):
         xt = pad(s["X"][n])
         mu_n, Sigma_n = [], []
-        for k, M in enumerate(s["M"]):
-            tau = [s["a"][k] / rate for rate in s["b"][k]]
-            P, eta = zeros(h, h), []
-            for i in range(h):
-                P[i][i] += tau[i]
-                eta.append(tau[i] * dot(M[i], xt))
+        for k in range(len(s["M"])):
+            P, eta = pull(s, k, xt)
             for Bl, m, xi, bl, kl in zip(B, s["beta1_mu"], tilt1(s["xi1"], n, k), b, kappa, strict=True):
                 omega = bl * theta(xi) if bl else mpf(0)
                 for i in range(h):
@@ -144,6 +197,7 @@ def update_omega0(s):
 
 
 def output_bounds(s):
+    s = at_tilts(s, update_omega1)
     psi, psi2 = output_logits(s["mu"], s["Sigma"], s["beta1_mu"], s["beta1_S"])
     known = labels(s["y"], len(s["beta1_mu"]) + 1)
     return [[stick_bound(psi[n][k], psi2[n][k], tilt1(s["xi1"], n, k), b, kappa) for k in range(len(psi[n]))]
@@ -152,6 +206,8 @@ def output_bounds(s):
 
 def expert_bounds(s):
     """E[ln N(x1; A x~, diag(1/tau))] of each row and expert."""
+    if "nu" in s:
+        return wishart.expert_bounds(s)
     out = []
     for n, x in enumerate(s["X"]):
         xt, row = pad(x), []
@@ -170,6 +226,7 @@ def latent_entropies(s):
 
 
 def gate_bounds(s):
+    s = at_tilts(s, update_omega0)
     psi, psi2 = gate_logits(s["X"], s["beta0_mu"], s["beta0_S"])
     K = len(s["M"])
     return [[stick_bound(psi[n], psi2[n], s["xi0"][n], *counts([mpf(1 if c == k else 0) for c in range(K)])) for k in range(K)]
@@ -187,13 +244,16 @@ def update_z(s):
     return {"gamma": out}
 
 
-def coefficients(gram, linear, sigma):
+def coefficients(gram, linear, sigma, m0=None):
     D = len(gram)
+    if m0 is not None:
+        linear = [v + m / sigma ** 2 for v, m in zip(linear, m0, strict=True)]
     S = inverse([[gram[i][j] + (1 / sigma ** 2 if i == j else 0) for j in range(D)] for i in range(D)])
     return times(S, linear), S
 
 
-def update_beta1(s):
+def step_beta1(s):
+    s = pooled(s)
     J, h = len(s["beta1_mu"]), len(s["M"][0])
     gram, linear = zeros(J, h + 1, h + 1), zeros(J, h + 1)
     for n, (b, kappa) in enumerate(labels(s["y"], J + 1)):
@@ -205,11 +265,11 @@ def update_beta1(s):
                     linear[l][i] += g * kappa[l] * x[i]
                     for j in range(h + 1):
                         gram[l][i][j] += w * E[i][j]
-    fits = [coefficients(gram[l], linear[l], s["sigma1"]) for l in range(J)]
+    fits = [coefficients(gram[l], linear[l], s["sigma1"], m0) for l, m0 in enumerate(prior_means(s, "beta1"))]
     return {"beta1_mu": [mu for mu, _ in fits], "beta1_S": [S for _, S in fits]}
 
 
-def update_beta0(s):
+def step_beta0(s):
     K, D = len(s["M"]), len(s["V"][0])
     gram, linear = zeros(K - 1, D, D), zeros(K - 1, D)
     for n, x in enumerate(s["X"]):
@@ -221,13 +281,13 @@ def update_beta0(s):
                 linear[j][p] += kappa[j] * xt[p]
                 for q in range(D):
                     gram[j][p][q] += w * xt[p] * xt[q]
-    fits = [coefficients(gram[j], linear[j], s["sigma0"]) for j in range(K - 1)]
+    fits = [coefficients(gram[j], linear[j], s["sigma0"], m0) for j, m0 in enumerate(prior_means(s, "beta0"))]
     return {"beta0_mu": [mu for mu, _ in fits], "beta0_S": [S for _, S in fits]}
 
 
 def update_experts(s):
     K, h, D = len(s["M"]), len(s["M"][0]), len(s["V"][0])
-    out = {"M": [], "V": [], "a": [], "b": []}
+    out = {"M": [], "V": []} | ({"nu": [], "U": []} if "nu" in s else {"a": [], "b": []})
     padded = [pad(x) for x in s["X"]]
     for k in range(K):
         P, cross, total = diagonal(D, 1 / s["v0"]), zeros(h, D), mpf(0)
@@ -241,14 +301,20 @@ def update_experts(s):
                     P[p][q] += g * xt[p] * xt[q]
         V = inverse(P)
         M = [times(V, row) for row in cross]
+        out["M"].append(M)
+        out["V"].append(V)
+        if "nu" in s:
+            out["nu"].append(s["nu0"] + total)
+            out["U"].append(wishart.spread(s, k, M))
+            continue
         rates = []
         for i in range(h):
             squares = dot(M[i], M[i]) / s["v0"]
             for n, xt in enumerate(padded):
                 squares += s["gamma"][n][k] * ((s["mu"][n][k][i] - dot(M[i], xt)) ** 2 + s["Sigma"][n][k][i][i])
             rates.append(s["b0"] + squares / 2)
-        for name, value in (("M", M), ("V", V), ("a", s["a0"] + total / 2), ("b", rates)):
-            out[name].append(value)
+        out["a"].append(s["a0"] + total / 2)
+        out["b"].append(rates)
     return out
 
 
@@ -262,14 +328,16 @@ def weighted(s, table):
 
 
 def kl_beta1(s):
-    return sum((gaussian_kl(m, S, s["sigma1"]) for m, S in zip(s["beta1_mu"], s["beta1_S"], strict=True)), mpf(0))
+    return sum((gaussian_kl(m, S, s["sigma1"], m0) for m, S, m0 in zip(s["beta1_mu"], s["beta1_S"], prior_means(s, "beta1"), strict=True)), mpf(0))
 
 
 def kl_beta0(s):
-    return sum((gaussian_kl(m, S, s["sigma0"]) for m, S in zip(s["beta0_mu"], s["beta0_S"], strict=True)), mpf(0))
+    return sum((gaussian_kl(m, S, s["sigma0"], m0) for m, S, m0 in zip(s["beta0_mu"], s["beta0_S"], prior_means(s, "beta0"), strict=True)), mpf(0))
 
 
 def kl_experts(s):
+    if "nu" in s:
+        return sum((wishart.expert_kl(*q, s["v0"], s["nu0"], s["U0"]) for q in zip(s["M"], s["V"], s["nu"], s["U"], strict=True)), mpf(0))
     return sum((mng_kl(*q, s["v0"], s["a0"], s["b0"]) for q in zip(s["M"], s["V"], s["a"], s["b"], strict=True)), mpf(0))
 
 
@@ -290,7 +358,7 @@ def elbo(s):
 # ---- levels 4 and 5
 
 UPDATES = {"x": update_x, "omega1": update_omega1, "omega0": update_omega0, "z": update_z,
-           "beta1": update_beta1, "beta0": update_beta0, "experts": update_experts}
+           "beta1": paired(step_beta1, update_omega1), "beta0": paired(step_beta0, update_omega0), "experts": update_experts}
 
 
 def order_of(order, inner):
@@ -298,8 +366,14 @@ def order_of(order, inner):
     return local + top if order == "canonical" else top + local
 
 
+def zeros_like(value):
+    return [zeros_like(v) for v in value] if isinstance(value, list) else mpf(0)
+
+
 def sweep(s, order="canonical", inner=1):
-    for name in order_of(order, inner):
+    for i, name in enumerate(names := order_of(order, inner)):
+        if i == names.index("x") and s.get("tilt_start") == "restarted":
+            s = {**s, "xi1": zeros_like(s["xi1"])}
         s = {**s, **UPDATES[name](s)}
     return s
 
@@ -309,7 +383,7 @@ def sweeps(n_sweeps, order="canonical", inner=1, **s):
     for _ in range(n_sweeps):
         s = sweep(s, order, inner)
         trace_of.append(elbo(s))
-    return {**{name: s[name] for name in STATE}, "elbo": trace_of}
+    return {**{name: s[name] for name in STATE if name in s}, "elbo": trace_of}
 
 
 def residual(old, new):
@@ -319,7 +393,7 @@ def residual(old, new):
                 yield from pairs(u, v)
         else:
             yield abs(y - x) / (1 + abs(x))
-    return max(r for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "gamma") for r in pairs(old[name], new[name]))
+    return max(r for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "nu", "U", "gamma") if name in old for r in pairs(old[name], new[name]))
 
 
 def stationarity(order="canonical", inner=1, **s):
@@ -357,6 +431,9 @@ OPS = {
     "padded_second_moment": value(padded_second_moment),
     "gaussian_entropy": value(gaussian_entropy),
     "gaussian_kl": value(gaussian_kl),
+    "wishart_mean_log_det": lambda nu, U: {"value": [wishart.mean_log_det(*q) for q in columns(nu, U)]},
+    "wishart_kl": lambda nu, U, nu0, U0: {"value": [wishart.kl(*q, nu0, U0) for q in columns(nu, U)]},
+    "mnw_kl": lambda M, V, nu, U, v0, nu0, U0: {"value": [wishart.expert_kl(*q, v0, nu0, U0) for q in columns(M, V, nu, U)]},
     "gamma_mean_log": lambda a, b: {"value": [digamma(x) - log(y) for x, y in columns(a, b)]},
     "gamma_kl": lambda a, b, a0, b0: {"value": [gamma_kl(x, y, a0, b0) for x, y in columns(a, b)]},
     "mng_kl": lambda M, V, a, b, v0, a0, b0: {"value": [mng_kl(*q, v0, a0, b0) for q in columns(M, V, a, b)]},

@@ -151,8 +151,8 @@ def factors():
                      Sigma=[[row[0]] * 3 for row in p.SMALL["Sigma"]]))
     yield c("z", "scales", "b of the experts by scale.", "RateScale", scaled(p.SMALL), profile=SCALE)
 
-    yield c("beta1", "general", "Weighted by gamma and E[omega].", "PriorMissing Unweighted SecondMoment", p.GENERAL)
-    yield c("beta1", "all_sizes_different", "The axes are 8 6 5 3 4 2 7.", "ColumnMajor LatentDimension Padding", p.CANARY)
+    yield c("beta1", "general", "Weighted by gamma and E[omega].", "PriorMissing Unweighted SecondMoment StaleTilt", p.GENERAL)
+    yield c("beta1", "all_sizes_different", "The axes are 8 6 5 3 4 2 7.", "ColumnMajor LatentDimension Padding StaleTilt", p.CANARY)
     yield c("beta1", "one_expert", "K = 1: gamma = 1.", "SingleExpert", p.SINGLE)
     yield c("beta1", "binary", "The priors of the paper: sigma1 = 5 is a deviation.", "VarianceAsDeviation PriorMissing", p.BINARY)
     yield c("beta1", "shared", "One tilt for all experts.", "SharedTilt", p.SHARED)
@@ -165,8 +165,8 @@ def factors():
     yield c("beta1", "narrow", "h = 1 < L - 1.", "LatentDimension", p.NARROW)
     yield c("beta1", "wide", "h = 4 > L - 1.", "LatentDimension VarianceAsDeviation", p.WIDE)
 
-    yield c("beta0", "general", "Soft labels: kappa = gamma_j - P(z >= j)/2.", "SoftCounts PriorMissing OffByOneStick", p.GENERAL)
-    yield c("beta0", "all_sizes_different", "K - 1 = 5 sticks over D = 7.", "ColumnMajor SoftCounts Padding", p.CANARY)
+    yield c("beta0", "general", "Soft labels: kappa = gamma_j - P(z >= j)/2.", "SoftCounts PriorMissing OffByOneStick StaleTilt", p.GENERAL)
+    yield c("beta0", "all_sizes_different", "K - 1 = 5 sticks over D = 7.", "ColumnMajor SoftCounts Padding StaleTilt", p.CANARY)
     yield c("beta0", "one_expert", "K = 1: nothing to learn, shapes (0, D) and (0, D, D).", "SingleExpert", p.SINGLE)
     yield c("beta0", "binary", "One stick; sigma0 = 5 is a deviation.", "VarianceAsDeviation SoftCounts", p.BINARY)
     yield c("beta0", "one_hot", "Hard assignments.", "OneHot InactiveStick", p.ONE_HOT)

@@ -1,17 +1,18 @@
 """Cases of level 0."""
 
 
-def case(op, id, note, flags, /, f64_only=False, profile=None, options=(), **ins):
-    out = {"op": op, "id": id, "note": note, "flags": flags.split(), "in": ins, "f64_only": f64_only}
+def case(op, id, note, flags, /, f64_only=False, profile=None, options=(), how=None, **ins):
+    """how: digits of the arithmetic and safety of the tolerance, where they are not the usual ones."""
+    out = {"op": op, "id": id, "note": note, "flags": flags.split(), "in": ins, "f64_only": f64_only, **(how or {})}
     return out | ({"profile": profile, "options": options} if profile else {})
 
 
 def sticks():
     c = lambda *a, **k: case("stick_log_probs", *a, **k)
-    yield c("one_stick", "Two classes: the logistic regression.", "FlippedStick ColumnMajor", psi=[[0.75], [-1.5], [3]])
-    yield c("three_sticks", "Four classes; no two logits alike, so that order shows.", "OffByOneStick FlippedStick ColumnMajor",
+    yield c("one_stick", "Two classes: the logistic regression.", "FlippedStick", psi=[[0.75], [-1.5], [3]])
+    yield c("three_sticks", "Four classes; no two logits alike, so that order shows.", "OffByOneStick FlippedStick ColumnMajor ReversedOrder DoubleNormalisation",
             psi=[[0.5, -1.25, 2], [-0.375, 1.5, -2.25]])
-    yield c("zero_logits", "Zero logits give 1/2, 1/4, 1/8, 1/8 and not a quarter each.", "OffByOneStick ExtraStick", psi=[[0, 0, 0]])
+    yield c("zero_logits", "Zero logits give 1/2, 1/4, 1/8, 1/8 and not a quarter each.", "OffByOneStick ExtraStick ReversedOrder DoubleNormalisation", psi=[[0, 0, 0]])
     yield c("no_stick", "One class: probability 1, and an axis of length 0.", "SingleExpert", psi=[[], []])
     yield c("many_sticks", "Nine sticks: a running product, not the previous stick.", "OffByOneStick",
             psi=[[0.25, -0.5, 0.75, -1, 1.25, -1.5, 1.75, -2, 2.25]])
@@ -44,6 +45,11 @@ def sticks():
     yield c("never_reached", "A stick that is never reached has logit 0 by convention.", "ExtremeLogit", log_probs=[[0, "-inf", "-inf"]])
 
 
+SERIES = "Where a series may end: a term too few shows at one of these tilts."
+ENDS = [n / 128 for n in (5, 8, 12, 18, 25, 31, 38, 47, 50, 53, 56, 59, 61, 63, 70, 80, 90, 100, 110, 120, 127, 129, 140)]
+WIDE = [n / 16 for n in (19, 21, 23, 25, 27, 30, 31, 33, 36, 40, 47, 49, 50, 51, 60, 70, 100)]
+
+
 def polya_gamma():
     c = lambda *a, **k: case("log_cosh_half", *a, **k)
     yield c("moderate", "Even in c.", "HalfAngle", c=[0.5, -0.5, 1, 2, 5, -10])
@@ -51,10 +57,12 @@ def polya_gamma():
     yield c("small", "Near 0 it is c^2/8: |c|/2 + ln(1 + e^-|c|) - ln 2 has lost its digits.", "SmallTilt",
             c=[0.0009765625, -0.03125, 0.125])
     yield c("large", "|c|/2 - ln 2, where cosh overflows.", "HugeTilt", c=[100, 1500, -3000])
+    yield c("series_ends", SERIES, "CutSeries SmallTilt", c=ENDS)
+    yield c("wide_tilts", "Beyond the circle of every series.", "CutSeries HalfAngle", c=WIDE)
     moments = (("pg_mean", "tanh(c/2)/(2c)", "1/4"), ("pg_var", "The variance", "1/24"), ("pg_kl", "The divergence", "0"))
     for op, name, limit in moments:
         c = lambda *a, op=op, **k: case(op, *a, **k)
-        yield c("moderate", f"{name} at moderate tilts.", "HalfAngle ColumnMajor", b=[1, 1, 1, 1, 1], c=[0.5, 1, 2, 4, 8])
+        yield c("moderate", f"{name} at moderate tilts.", "HalfAngle", b=[1, 1, 1, 1, 1], c=[0.5, 1, 2, 4, 8])
         yield c("zero_tilt", f"The limit {limit} per unit of b.", "ZeroTilt", b=[1, 2, 0.5], c=[0, 0, 0])
         yield c("small_tilt", "Tilts near 0, in steps of 32.", "ZeroTilt SmallTilt", b=[1, 1, 1], c=[0.03125, 0.0009765625, 0.000030517578125])
         yield c("tilt_1500", "Tilts at which cosh overflows.", "HugeTilt", b=[1, 1, 1], c=[100, 1500, 12000])
@@ -63,4 +71,8 @@ def polya_gamma():
         yield c("soft_b", "Proportional to b, whole or not.", "SoftCounts", b=[0.125, 0.75, 3, 40.5], c=[1.25, 2.5, 0.25, 6])
         yield c("branch_points", "Where implementations change from a series to the closed form.", "SmallTilt",
                 b=[1, 1, 1, 1], c=[0.05, 0.1, 0.5, 1.0])
+        yield c("series_ends", SERIES, "CutSeries SmallTilt", b=[1] * len(ENDS), c=ENDS)
+        yield c("wide_tilts", "Beyond the circle of every series.", "CutSeries HalfAngle", b=[1] * len(WIDE), c=WIDE)
         yield c("tiny_tilt", "A tilt of 1e-160: its square underflows.", "ZeroTilt SmallTilt", f64_only=True, b=[1], c=[1e-160])
+    yield case("pg_kl", "below_half", "Just below 1/2, where a series often ends; a quarter of the usual tolerance, so that one or two terms fewer show.",
+               "CutSeries SmallTilt", how={"safety": 8}, b=[1, 1, 1], c=[0.4921875, 0.498046875, 0.49951171875])

@@ -56,15 +56,16 @@ def schema(name):
 # ---- the package against the suite
 
 def test_own_package_passes(good):
-    assert [r["id"] for r in good["results"] if r["verdict"] != "passed"] == []
-    assert good["questions"] == good["answers"] == len(good["results"])
+    ours = [r for r in good["results"] if r["kind"] != "algorithm"]
+    assert [r["id"] for r in ours if r["verdict"] != "passed"] == []
+    assert good["questions"] == good["answers"] == len(ours) >= 300
     assert runner.exit_code(good) == 0 and good["achieved"] == "L0\N{EN DASH}L4" and good["first_failing_level"] is None
 
 
 @pytest.mark.slow
 def test_own_package_passes_to_the_last_level():
     full = runner.run(LocalAdapter(reference), catalogue.select(), flags=catalogue.flags())
-    assert [r["id"] for r in full["results"] if r["verdict"] != "passed"] == []
+    assert [r["id"] for r in full["results"] if r["verdict"] != "passed" and r["kind"] != "algorithm"] == []
 
 
 def test_package_is_asked_by_its_name(tmp_path, monkeypatch, capsys):
@@ -348,7 +349,7 @@ def test_python_adapter_may_fail_in_its_own_words():
     def stick_counts(weights):
         return weights
     out = runner.run(local(pg_mean=pg_mean, log_cosh_half=log_cosh_half, pg_var=pg_var, stick_counts=stick_counts), catalogue.select({0}))
-    said = {r["op"]: (r["verdict"], r["message"]) for r in out["results"] if r["verdict"] != "undeclared" and r["kind"] != "profile"}
+    said = {r["op"]: (r["verdict"], r["message"]) for r in out["results"] if r["verdict"] != "undeclared" and r["kind"] != "algorithm"}
     assert said["pg_mean"] == ("skipped", "later")
     assert said["pg_var"][0] == "errored" and "ZeroDivisionError" in said["pg_var"][1] and "test_conformance.py" in said["pg_var"][1]
     assert said["log_cosh_half"][0] == said["stick_counts"][0] == "errored" and "tuple of the 2 outputs" in said["stick_counts"][1]

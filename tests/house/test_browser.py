@@ -253,11 +253,12 @@ def test_conformance_report_is_one_page_for_any_screen(browser, tmp_path, width,
     """The report of an adapter that fails: nothing from outside, nothing wider than the screen, dark where the reader is."""
     from types import SimpleNamespace
 
-    from cmn_conformance import catalogue, report, runner
+    from cmn_conformance import catalogue, runner
+    from cmn_conformance.page import page as report_page
     from cmn_conformance.process import LocalAdapter
     wrong = LocalAdapter(SimpleNamespace(NAME="wrong", OPS={"pg_mean": lambda b, c: b * c, "second_moment": lambda mu, S: S}))
     file = tmp_path / "report.html"
-    file.write_text(report.page(runner.run(wrong, catalogue.select(), flags=catalogue.flags()), catalogue.flags()))
+    file.write_text(report_page(runner.run(wrong, catalogue.select(), flags=catalogue.flags()), catalogue.flags()))
     page, asked = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme), []
     page.set_default_timeout(LAST_RESORT)
     page.on("request", lambda request: asked.append(request.url))
