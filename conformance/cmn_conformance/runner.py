@@ -1,10 +1,10 @@
 """Ask an adapter every case and judge the answers."""
 
 import time
-import tomllib
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
+from cmn_conformance import toml
 from cmn_conformance.catalogue import DTYPES, default_profile, foreign_choices, operations, suite_info
 from cmn_conformance.process import LocalAdapter, NotStarted, Trouble
 from cmn_conformance.report import summarise
@@ -20,10 +20,10 @@ class BadRequest(Exception):
 def read_xfails(path, known):
     """{id: reason} of an adopter's file of expected failures; BadRequest for an id that the suite does not have."""
     try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        table = toml.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise BadRequest(f"{path}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"{path}: {error}") from None
     entries = table.get("xfails")
     if set(table) - {"xfails"} or not isinstance(entries, dict):
@@ -109,7 +109,7 @@ def run(adapter, cases, dtype="f64", xfails=None, flags=None, progress=None):
     """
     if dtype not in DTYPES:
         raise BadRequest(f"dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}")
-    started, began = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+    started, began = datetime.now(timezone.utc).isoformat(timespec="seconds"), time.perf_counter()
     capabilities = adapter.start(greeting(dtype))
     try:
         check_dtype(capabilities, dtype)
