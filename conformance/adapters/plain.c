@@ -422,6 +422,7 @@ static double seq;
 /* 1 after an answer, 0 if that was the last question; fail() leaves it before anything is printed */
 static int answer(void) {
     question = read_value();
+    if (question->kind != '{') fail("this is no question");
     Value *number = member(question, "seq");
     if (number) seq = number->number;
     const char *command = text_of(question, "cmd"), *name = text_of(question, "op");
