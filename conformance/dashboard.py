@@ -95,16 +95,6 @@ def ask(argv, dtype, folder):
     return json.loads(out.read_text(encoding="utf-8"))
 
 
-def of_level(report, entry):
-    """asked, right, inaccurate, wrong, of: as the report counts a level against the whole suite."""
-    if "suite" in entry:
-        return {key: entry["suite"][key] for key in COUNTS}
-    here = [r for r in report["results"] if r["level"] == entry["level"] and r["kind"] not in ("dtype", "profile")]
-    verdicts = [r["verdict"] for r in here]
-    return {"asked": len(verdicts) - verdicts.count("undeclared"), "right": verdicts.count("passed"), "inaccurate": verdicts.count("inaccurate"),
-            "wrong": verdicts.count("failed") + verdicts.count("errored"), "of": len(verdicts)}
-
-
 def reason(result):
     """What a result that is not right says, on one line."""
     words = result["message"] or "; ".join(f"{o['name']}: {o['problem']}" for o in result["outputs"] if not o["ok"])
@@ -118,7 +108,7 @@ def summary(report, adapter):
             "suite": {key: report["suite"][key] for key in ("version", "cases")}, "date": report["started"][:10], "seconds": round(report["seconds"], 1),
             "adapter": report["adapter"]["name"], "version": report["adapter"]["version"], "language": report["adapter"]["language"],
             "profile": report["adapter"]["profile"],
-            "levels": [{"level": entry["level"], **of_level(report, entry)} for entry in report["levels"]],
+            "levels": [{"level": entry["level"], **{key: entry["suite"][key] for key in COUNTS}} for entry in report["levels"]],
             "told": [{"id": r["id"], "verdict": r["verdict"], "reason": reason(r)} for r in told]}
 
 
