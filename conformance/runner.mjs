@@ -89,9 +89,8 @@ const adapter = await start()
 if (adapter.errored || 'cmd' in adapter || adapter.protocol !== 1 || !Array.isArray(adapter.ops)) refuse(`the adapter did not start: ${adapter.errored ?? 'no protocol 1, or no ops'}`)
 if (!(adapter.dtypes ?? ['f64']).includes(give.dtype)) refuse(`the adapter does not offer ${give.dtype}`)
 function other(c) {                                        // the keys of the profile in which this case is not the adapter's
-  const reads = OPS[c.op].reads ?? Object.keys(choices), asks = c.profile ?? {}, old = ['omega1', 'inner', 'order']
-  return Object.keys(choices).filter((k) => reads.includes(k) && (k in asks || !old.includes(k))
-    && ![adapter.profile?.[k] ?? choices[k].default].flat().includes(asks[k] ?? choices[k].default))
+  const asks = c.profile ?? {}, able = (k) => [adapter.profile?.[k] ?? choices[k].default].flat()
+  return (OPS[c.op].reads ?? Object.keys(asks)).filter((k) => !able(k).includes(asks[k] ?? choices[k].default))
 }
 const results = [], table = {}
 for (const group of groups.sort((a, b) => a.level - b.level)) {
