@@ -209,8 +209,8 @@ def page(runs):
 
 # Adapters side by side
 
-Is the suite fair to code that is built differently? Here it was put to {len({entry["file"] for entry in runs})} implementations, from loops in C to a compiled library, some of one
-precision and some of two. [Validate yours](validate_yours.ipynb) says how to put it to another. Suite {suite["version"]}, {suite["cases"]} cases.
+Is the suite fair to code that is built differently? Here it was put to {len({entry["file"] for entry in runs})} implementations, from loops in C to this
+package. [Validate yours](validate_yours.ipynb) says how to put it to another. Suite {suite["version"]}, {suite["cases"]} cases.
 
 {key()}
 
