@@ -33,6 +33,8 @@ def contents():
     """{name: bytes} of all that is packed, sorted."""
     names = [*FILES, *(f"{folder}/{file.name}" for folder in FOLDERS for file in (HERE / folder).glob("*.json"))]
     files = {name: (HERE / name).read_bytes() for name in sorted(names)}
+    for name in (name for name in files if name.endswith(".json")):
+        json.loads(files[name], parse_constant=lambda word, name=name: sys.exit(f"release: {name} holds {word}, which JSON does not have"))
     sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in files.items())
     return {**files, "SHA256SUMS": sums.encode()}
 

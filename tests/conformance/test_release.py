@@ -81,6 +81,15 @@ def test_a_suite_without_its_section_in_the_changelog_is_not_released(tmp_path):
     assert done.returncode == 1 and "CHANGELOG.md has no section" in done.stderr and not (tmp_path / "dist").exists()
 
 
+def test_what_is_no_json_is_not_released(tmp_path):
+    """Python reads NaN in a JSON file; no other language does."""
+    copy = shutil.copytree(KIT, tmp_path / "kit", ignore=shutil.ignore_patterns("__pycache__"))
+    file = copy / "cmn_conformance/vectors/sticks.json"
+    file.write_text(file.read_text().replace('"atol": 0.0', '"atol": NaN', 1))
+    done = subprocess.run([sys.executable, copy / "release.py", tmp_path / "dist"], capture_output=True, text=True)
+    assert done.returncode == 1 and "sticks.json holds NaN" in done.stderr
+
+
 def test_unpacked_it_asks_and_judges_without_python(built, tmp_path):
     node, compiler = shutil.which("node") or shutil.which("nodejs"), shutil.which("cc") or shutil.which("gcc")
     if not (node and compiler):
