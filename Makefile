@@ -38,6 +38,7 @@ test: check lint unit gate html browser  ## everything, in less than ten minutes
 check: $(READY)
 	$(PY) tools/tangle.py --check
 	$(PY) tools/pages.py --check
+	$(PY) conformance/dashboard.py --check
 
 lint: $(READY)
 	$(PY) -m ruff check .
