@@ -7,6 +7,8 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
+from cmn_conformance.naming import likely
+
 LEVELS = ("special functions", "expectations, divergences, entropies", "one factor's update", "terms of the bound",
           "sweeps from a given state", "converged", "prediction")
 VERDICTS = ("passed", "failed", "skipped", "errored", "xfailed", "xpassed", "undeclared")
@@ -36,30 +38,7 @@ def summarise(results, flags):
         levels.append({"level": level, "title": LEVELS[level], **counts, "status": status})
     failing = [entry["level"] for entry in levels if entry["failed"] or entry["errored"]]
     first = failing[0] if failing else None
-    return {"levels": levels, "first_failing_level": first, "likely": likely_bugs(results, first, flags), "achieved": achieved(levels)}
-
-
-def likely_bugs(results, level, flags):
-    """For each operation that fails in the first failing level, the flags of its failing cases, the likeliest bug first.
-
-    The cases of an operation go from plain to special, so those of its earliest failing case come first. Among them, and among the
-    others, a flag is the likelier the more cases agree with it: they bear it and fail, or bear it not and pass. If nothing passes,
-    that tells nothing, and the order of the flags in the case decides.
-    """
-    out = []
-    judged = [r for r in results if r["level"] == level and r["verdict"] in ("passed", "failed")]
-    for op in dict.fromkeys(r["op"] for r in judged if r["verdict"] == "failed"):
-        here, ranked = [r for r in judged if r["op"] == op], {}
-        failing = [r for r in here if r["verdict"] == "failed"]
-        for place, r in enumerate(failing):
-            for rank, flag in enumerate(r["flags"]):
-                asked = [q for q in here if flag in q["flags"]]
-                failed = sum(q["verdict"] == "failed" for q in asked)
-                agree = sum((flag in q["flags"]) == (q["verdict"] == "failed") for q in here) if len(failing) < len(here) else 0
-                entry = {"op": op, "flag": flag, "failed": failed, "asked": len(asked), "bug": flags.get(flag, {}).get("bug", "")}
-                ranked.setdefault(flag, ((place > 0, -agree, place, rank), entry))
-        out += [entry for _, entry in sorted(ranked.values(), key=lambda pair: pair[0])]
-    return out
+    return {"levels": levels, "first_failing_level": first, "likely": likely(results, flags), "achieved": achieved(levels)}
 
 
 def achieved(levels):
