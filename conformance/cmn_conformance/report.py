@@ -26,7 +26,7 @@ def anchor(eq, words):
     return f'<a href="{html.escape(base)}/{html.escape(eq["link"])}">{words}</a>' if base else words
 
 
-def summarise(results, flags):
+def summarise(results, flags, dtype="f64"):
     """Levels, first failing level, likely bugs and achievement of a list of results."""
     levels = []
     for level in sorted({r["level"] for r in results}):
@@ -38,7 +38,7 @@ def summarise(results, flags):
         levels.append({"level": level, "title": LEVELS[level], **counts, "status": status})
     failing = [entry["level"] for entry in levels if entry["failed"] or entry["errored"]]
     first = failing[0] if failing else None
-    return {"levels": levels, "first_failing_level": first, "likely": likely(results, flags), "achieved": achieved(levels)}
+    return {"levels": levels, "first_failing_level": first, "likely": likely(results, flags, dtype), "achieved": achieved(levels)}
 
 
 def achieved(levels):

@@ -5,6 +5,7 @@ import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cmn_conformance import naming
 from cmn_conformance.catalogue import DTYPES, default_profile, foreign_choices, operations, suite_info
 from cmn_conformance.process import LocalAdapter, NotStarted, Trouble
 from cmn_conformance.report import summarise
@@ -81,6 +82,8 @@ def ask(adapter, case, dtype, keep=False):
             result.update(verdict="errored", kind="errored", message=reply["errored"][:2000])
     except Trouble as trouble:
         result.update(verdict="errored", kind=trouble.kind, message=str(trouble))
+    if result["verdict"] in naming.FAILING:
+        result["named"] = naming.name(case, out or None, dtype)
     result["seconds"] = round(time.perf_counter() - began, 6)
     return (result, out) if keep else result
 
@@ -142,7 +145,7 @@ def run(adapter, cases, dtype="f64", xfails=None, flags=None, progress=None):
         problems.append(f"{adapter.asked} questions, {adapter.answered} answers")
     return {"report_version": REPORT_VERSION, "suite": suite_info(), "adapter": capabilities, "dtype": dtype, "started": started,
             "seconds": round(time.perf_counter() - began, 3), "questions": adapter.asked, "answers": adapter.answered,
-            "restarts": adapter.restarts, "problems": problems, **summarise(results, flags or {}), "results": results}
+            "restarts": adapter.restarts, "problems": problems, **summarise(results, flags or {}, dtype), "results": results}
 
 
 def exit_code(report):
