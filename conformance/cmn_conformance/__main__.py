@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 
 from cmn_conformance import catalogue, report
+from cmn_conformance.interrupt import interruptible, watch
+from cmn_conformance.page import page
 from cmn_conformance.process import MAX_WAIT, NotStarted, open_adapter
 from cmn_conformance.runner import BadRequest, ask, exit_code, greeting, read_xfails, run, why_not_asked
+from cmn_conformance.serve import Interrupted
 
-EPILOG = """exit code: 0 all that was asked passed, 1 something failed, 2 nothing was tested (wrong request, adapter did not start)"""
+EPILOG = """exit code: 0 all that was asked is right, 1 something is not, 2 nothing was tested (wrong request, adapter did not start, no case
+was asked), 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP: the reports are written and partial"""
 
 
 def seconds(text):
@@ -51,6 +55,8 @@ def parser():
         group.add_argument("--command", metavar="CMD", help="a command that answers JSON lines, in any language")
         q.add_argument("--dtype", choices=catalogue.DTYPES, default="f64")
         q.add_argument("--timeout", type=seconds, default=30.0, metavar="S", help="seconds for one case (30)")
+        q.add_argument("--first-timeout", type=seconds, default=180.0, metavar="S",
+                       help="seconds for the first case of an operation, which may have to be compiled, and the first after a restart (180)")
         q.add_argument("--start-timeout", type=seconds, default=120.0, metavar="S", help="seconds to start (120)")
         q.add_argument("--in-process", action="store_true", help="with --adapter: no process of its own (for a debugger)")
 
@@ -64,6 +70,8 @@ def parser():
     q.add_argument("--book", metavar="URL", help="where the built book is, for the links of --html (also CMN_BOOK)")
     q.add_argument("--badge", metavar="OUT.svg")
     q.add_argument("--max-restarts", type=whole, default=20, metavar="N", help="give up after so many crashes and hangs (20)")
+    q.add_argument("--inaccurate", choices=("fail", "pass"), default="fail",
+                   help="whether answers within 1e-8 (f32: 1e-3) but outside the tolerance make the exit code 1 (fail)")
     q.add_argument("--quiet", action="store_true", help="the last line only")
     q = sub.add_parser("list", help="list the cases")
     which(q)
@@ -102,6 +110,12 @@ def writable(*paths):
             Path(path).unlink()
 
 
+def opened(args, **limits):
+    """The adapter that the user named."""
+    return open_adapter(args.adapter, args.command, args.in_process, timeout=args.timeout, first_timeout=args.first_timeout,
+                        start_timeout=args.start_timeout, **limits)
+
+
 def command_run(args):
     cases = selected(args)
     writable(args.report, args.junit, args.html, args.badge)
@@ -116,15 +130,14 @@ def command_run(args):
         done[0] += 1
         if show:
             print(f"\r{done[0]}/{len(cases)} {result['id']:60.60}", end="", file=sys.stderr, flush=True)
-    adapter = open_adapter(args.adapter, args.command, args.in_process, timeout=args.timeout, start_timeout=args.start_timeout,
-                           max_restarts=args.max_restarts)
-    out = run(adapter, cases, args.dtype, xfails, catalogue.flags(), progress)
+    adapter = opened(args, max_restarts=args.max_restarts)
+    out = run(adapter, cases, args.dtype, xfails, catalogue.flags(), progress, inaccurate=args.inaccurate)
     if show:
         print("\r" + " " * 72 + "\r", end="", file=sys.stderr)
     words = report.text(out, catalogue.flags())
     print(words.rpartition("\n")[2] if args.quiet else words)
     for path, content in ((args.report, lambda: out), (args.junit, lambda: report.junit(out)),
-                          (args.html, lambda: report.page(out, catalogue.flags())), (args.badge, lambda: report.badge(out))):
+                          (args.html, lambda: page(out, catalogue.flags())), (args.badge, lambda: report.badge(out))):
         if path:
             report.write(path, content())
     if not out["questions"]:
@@ -178,14 +191,15 @@ def command_explain(args):
         print(f"tolerance {dtype}: " + ", ".join(f"{name} {rtol:g} x |expected| + {atol:g}" for name, (rtol, atol) in table.items()))
     if args.adapter is None and args.command is None:
         return 0
-    adapter = open_adapter(args.adapter, args.command, args.in_process, timeout=args.timeout, start_timeout=args.start_timeout)
-    capabilities = adapter.start(greeting(args.dtype))
+    adapter = opened(args)
     try:
-        why = why_not_asked(c, capabilities, args.dtype)
-        if why:
-            print(f"\nnot asked: {why[2] or 'the adapter has no ' + c.op}")
-            return 0
-        result, answers = ask(adapter, c, args.dtype, keep=True)
+        with interruptible():
+            capabilities = adapter.start(greeting(args.dtype))
+            why = why_not_asked(c, capabilities, args.dtype)
+            if why:
+                print(f"\nnot asked: {why[2] or 'the adapter has no ' + c.op}")
+                return 2
+            result, answers = ask(adapter, c, args.dtype, capabilities["profile"])
     finally:
         adapter.stop()
     try:
@@ -217,7 +231,11 @@ def main(argv=None):
     args = parser().parse_args(argv)
     command = {"run": command_run, "list": command_list, "explain": command_explain, "badge": command_badge}[args.what]
     try:
-        return command(args)
+        with watch():
+            return command(args)
+    except Interrupted as signal:
+        print(f"{args.what}: interrupted by {signal.name}", file=sys.stderr)
+        return Interrupted.CODES[signal.name]
     except (BadRequest, NotStarted) as error:
         print(f"{args.what}: {error}", file=sys.stderr)
         return 2

@@ -23,6 +23,7 @@ class Case(NamedTuple):
     f64_only: bool
     superseded_by: str
     group: str
+    kappa: dict
 
 
 def here():
@@ -46,11 +47,38 @@ def default_profile():
     return {key: entry["default"] for key, entry in read("ops.json")["profile"].items()}
 
 
+def norm_axes(op, output):
+    """Over how many of its last axes an output is compared by its norm: 2 for a matrix, 1 for a mean, 0 entry by entry."""
+    dims = operations()[op]["out"].get(output, {"shape": []})["shape"]
+    square = len(dims) > 1 and dims[-1] == dims[-2]
+    return 2 if square or output == "M" else 1 if output == "mu" or output.endswith("_mu") else 0
+
+
+@lru_cache(maxsize=1)
+def algorithms():
+    """{operation: {key: default}} of the choices of algorithm that decide its answer: those that ops.json lists for it, or a case carries.
+
+    Parametrisations, which are converted, are not among them.
+    """
+    from cmn_conformance.convert import KEYS
+    entries = {key: entry for key, entry in read("ops.json")["profile"].items() if key not in KEYS and not entry.get("converted")}
+    out = {name: {key: entry["default"] for key, entry in entries.items() if name in entry.get("ops", [])} for name in operations()}
+    for case in cases():
+        out[case.op].update({key: entries[key]["default"] for key in case.profile if key in entries})
+    return out
+
+
 def foreign_choices(profile):
-    """What a declared profile holds that ops.json does not know, in words."""
-    known = {key: entry["values"] for key, entry in read("ops.json")["profile"].items()}
+    """What a declared profile holds that the suite does not know, in words."""
+    from cmn_conformance.convert import KEYS
+    known = {**KEYS, **{key: entry["values"] for key, entry in read("ops.json")["profile"].items()}}
+
+    def fits(key, value):
+        if isinstance(value, int) and key in known and all(isinstance(v, int) for v in known[key]):
+            return value >= 1 and not isinstance(value, bool)          # any number of rounds can be declared
+        return any(value == v and type(value) is type(v) for v in known.get(key, []))
     return [f"{key} = {value!r}" for key, values in profile.items() for value in (values if isinstance(values, list) else [values])
-            if value not in known.get(key, [])]
+            if not fits(key, value)]
 
 
 @lru_cache(maxsize=1)
@@ -93,7 +121,7 @@ def cases():
             given = {name: _floats(value, kinds[name]["kind"]) for name, value in c["in"].items()}
             tolerance = {dtype: {name: (t["rtol"], t["atol"]) for name, t in table.items()} for dtype, table in c["tol"].items()}
             out.append(Case(c["id"], c["op"], group["level"], c["eq"], c["note"], c.get("profile", {}), given, c["out"], tolerance,
-                            tuple(c["flags"]), c["f64_only"], c.get("superseded_by", ""), group["group"]))
+                            tuple(c["flags"]), c["f64_only"], c.get("superseded_by", ""), group["group"], c["kappa"]))
     return tuple(out)
 
 

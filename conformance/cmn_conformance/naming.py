@@ -100,7 +100,9 @@ def _given(case, *names):
 @lru_cache(maxsize=None)
 def _conditions(case_id):
     """The flags whose condition the input of a case meets."""
-    case, out = _cases()[case_id], set()
+    case, out = _cases().get(case_id), set()
+    if case is None:
+        return out
     tilts, logits = _given(case, "c", "xi", "xi1", "xi0"), _given(case, "psi", "m", "beta0_mu", "beta1_mu", "beta0", "beta1")
     logits = logits[np.isfinite(logits)]
     if np.any(tilts < 1e-100):
@@ -199,9 +201,9 @@ def name(case, answer, dtype="f64"):
         for key in wrong_answers()[1].get(case.id, {}).get("wrong", {}):
             share = _share(case, got, key, dtype)
             if share:
-                found.append((key, round(share, 4)))
+                found.append([key, round(share, 4)])
     found.sort(key=lambda pair: -pair[1])
-    return found + [(f"pattern {flag}", 1.0) for flag in sorted(_patterns(case, got, dtype))]
+    return found + [[f"pattern {flag}", 1.0] for flag in sorted(_patterns(case, got, dtype))]
 
 
 # ---- a run
@@ -210,7 +212,7 @@ def _by_value(op, failing, passing, dtype):
     """[(score, key, failing cases that match)] of one operation."""
     keys, out = dict.fromkeys(key for r in failing for key, _ in r.get("named", ()) if not key.startswith("pattern ")), []
     for key in keys:
-        shares = [dict(map(tuple, r.get("named", ()))).get(key, 0.0) for r in failing]
+        shares = [dict(r.get("named", ())).get(key, 0.0) for r in failing]
         against = sum(_told_apart(_cases()[r["id"]], key, dtype) for r in passing)
         out.append((sum(shares) / (len(failing) + against), key, sum(s > 0 for s in shares)))
     return sorted(out, key=lambda item: -item[0])
@@ -252,20 +254,19 @@ def _names_of(op, here, flags, dtype):
 
 
 def likely(results, flags, dtype="f64"):
-    """The likeliest bugs of each operation that fails in the first failing level; first the operations that use no other failing one.
+    """The likeliest bugs of each operation that fails; first the operations that use no other failing one.
+
+    results: of the first failing level, each with "named" as name() says
 
     -> list of {"op", "flag", "failed", "asked", "bug", "basis"}: by "value" or "pattern" in `failed` of `asked` failing cases, or "unknown",
        without a flag
     """
-    judged = [r for r in results if r["verdict"] in (*FAILING, "passed")]
-    level = min((r["level"] for r in judged if r["verdict"] in ("failed", "errored")), default=None)
-    if level is None:
-        level = min((r["level"] for r in judged if r["verdict"] == "inaccurate"), default=None)
-    here = [r for r in judged if r["level"] == level]
-    broken = [op for op in catalogue.operations() if any(r["op"] == op and r["verdict"] in FAILING for r in here)]
+    here, order = [r for r in results if r["verdict"] in (*FAILING, "passed")], list(catalogue.operations())
+    broken = list(dict.fromkeys(r["op"] for r in here if r["verdict"] in FAILING))
+    broken.sort(key=lambda op: order.index(op) if op in order else len(order))
     tables = {op: _names_of(op, [r for r in here if r["op"] == op], flags, dtype) for op in broken}
-    order = sorted(broken, key=lambda op: (any(used in broken for used in USES.get(op, ())), tables[op][0]["basis"] == "unknown"))
-    return [entry for op in order for entry in tables[op]]
+    broken = sorted(broken, key=lambda op: (any(used in tables for used in USES.get(op, ())), tables[op][0]["basis"] == "unknown"))
+    return [entry for op in broken for entry in tables[op]]
 
 
 def words(entry, flags):

@@ -11,6 +11,7 @@ def pytest_addoption(parser):
     group.addoption("--cmn-command", metavar="CMD", help="test this command, which answers JSON lines")
     group.addoption("--cmn-level", metavar="0-4", help="levels of the conformance cases")
     group.addoption("--cmn-dtype", choices=("f64", "f32"), default="f64")
+    group.addoption("--cmn-inaccurate", choices=("fail", "pass"), default="fail", help="whether inaccurate answers fail")
     group.addoption("--cmn-xfails", metavar="FILE.toml", help='expected failures: a table [xfails] with lines "id" = "reason"')
     group.addoption("--cmn-timeout", type=float, default=30.0, metavar="S", help="seconds for one conformance case (30)")
 
@@ -24,7 +25,7 @@ def make_plugin(config):
     """The part that works, with its imports."""
     import pytest
 
-    from cmn_conformance import catalogue, report, runner
+    from cmn_conformance import catalogue, report, runner, verdicts
     from cmn_conformance.process import NotStarted, check_wait, open_adapter
 
     option = lambda name: config.getoption(f"cmn_{name}")
@@ -40,12 +41,12 @@ def make_plugin(config):
             self.case, self.run = case, run
 
         def runtest(self):
-            result = runner.ask(self.run.adapter, self.case, option("dtype"))
+            result, answer = runner.ask(self.run.adapter, self.case, option("dtype"), self.run.capabilities["profile"])
             self.run.results.append(result)
             self.run.sequence[self.run.adapter.seq] = self.nodeid
             if result["verdict"] == "skipped":
                 pytest.skip(result["message"])
-            if result["verdict"] != "passed":
+            if result["verdict"] not in (("passed", "inaccurate") if option("inaccurate") == "pass" else ("passed",)):
                 raise Wrong("\n".join(report.describe(result, catalogue.flags())))
 
         def repr_failure(self, excinfo, style=None):
@@ -118,7 +119,8 @@ def make_plugin(config):
             if not self.results:
                 return
             terminalreporter.section("CAVI-CMN conformance")
-            for line in report.table({"levels": report.summarise(self.results, {})["levels"]}) + getattr(self, "late", []):
+            suite = verdicts.expected(self.capabilities, option("dtype"))
+            for line in report.table({"levels": report.summarise(self.results, {}, suite)["levels"]}) + getattr(self, "late", []):
                 terminalreporter.write_line(line)
 
     return Run()

@@ -1,30 +1,52 @@
 """Ask an adapter every case and judge the answers."""
 
+import json
+import re
 import time
-import tomllib
-from datetime import UTC, datetime
 from pathlib import Path
 
 from cmn_conformance import naming
-from cmn_conformance.catalogue import DTYPES, default_profile, foreign_choices, operations, suite_info
+from cmn_conformance.catalogue import DTYPES, algorithms, default_profile, foreign_choices, operations, suite_info
+from cmn_conformance.convert import KEYS, Conversion, target
+from cmn_conformance.interrupt import interruptible
 from cmn_conformance.process import LocalAdapter, NotStarted, Trouble
 from cmn_conformance.report import summarise
-from cmn_conformance.values import compare
+from cmn_conformance.serve import Interrupted
+from cmn_conformance.verdicts import expected, judge, why_not_asked
 
-REPORT_VERSION = 1
+REPORT_VERSION = 2
 
 
 class BadRequest(Exception):
     """Something in the request is wrong; nothing was run."""
 
 
+def read_toml(text):
+    """A TOML text; where Python has no tomllib (before 3.11), one of tables with lines "key" = "value"."""
+    try:
+        import tomllib
+        return tomllib.loads(text)
+    except ImportError:
+        pass
+    out, table = {}, None
+    for line in (line.strip() for line in text.splitlines()):
+        pair = re.fullmatch(r'("(?:[^"\\]|\\.)*")\s*=\s*("(?:[^"\\]|\\.)*")\s*(?:#.*)?', line)
+        if pair and table is not None:
+            table[json.loads(pair[1])] = json.loads(pair[2])
+        elif re.fullmatch(r"\[\w+\]", line):
+            table = out.setdefault(line[1:-1], {})
+        elif line and not line.startswith("#"):
+            raise ValueError(f'expected a table [xfails] with lines "id" = "reason", got {line[:60]!r}')
+    return out
+
+
 def read_xfails(path, known):
     """{id: reason} of an adopter's file of expected failures; BadRequest for an id that the suite does not have."""
     try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        table = read_toml(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise BadRequest(f"{path}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:                          # also of TOML and of UTF-8
         raise BadRequest(f"{path}: {error}") from None
     entries = table.get("xfails")
     if set(table) - {"xfails"} or not isinstance(entries, dict):
@@ -40,56 +62,34 @@ def read_xfails(path, known):
 
 def blank(case):
     """The result of a case that nothing is known about yet."""
-    return {"id": case.id, "op": case.op, "level": case.level, "eq": case.eq, "flags": list(case.flags), "verdict": "undeclared",
-            "kind": "", "message": "", "seconds": 0.0, "outputs": []}
+    return {"id": case.id, "op": case.op, "level": case.level, "eq": case.eq, "note": case.note, "flags": list(case.flags),
+            "verdict": "undeclared", "kind": "", "message": "", "seconds": 0.0, "outputs": []}
 
 
-def why_not_asked(case, capabilities, dtype):
-    """(verdict, kind, reason) of a case that is not put to this adapter, or None."""
-    if case.op not in capabilities["ops"]:
-        return "undeclared", "", ""
-    if dtype == "f32" and case.f64_only:
-        return "skipped", "dtype", "float32 cannot pass this case"
-    can = {**default_profile(), **capabilities["profile"]}
-    other = {key: value for key, value in case.profile.items() if value not in (can[key] if isinstance(can[key], list) else [can[key]])}
-    if other:
-        return "skipped", "profile", "of another profile: " + ", ".join(f"{k} = {v}" for k, v in sorted(other.items()))
-    return None
-
-
-def judge(case, out, dtype):
-    """(verdict, message, outputs) of an answer."""
-    absent = [name for name in case.out if name not in out]
-    outputs = [compare(name, out[name], expected, *case.tolerance[dtype][name]) for name, expected in case.out.items() if name in out]
-    if absent:
-        return "failed", f"no output {', '.join(absent)} among {', '.join(sorted(out)[:8]) or 'none'}", outputs
-    return "passed" if all(o["ok"] for o in outputs) else "failed", "", outputs
-
-
-def ask(adapter, case, dtype, keep=False):
-    """The result of one case; with keep=True also the outputs as they came."""
+def ask(adapter, case, dtype, profile):
+    """(the result of one case, the outputs as they came, in the terms of the case); profile: what the adapter declares."""
     result, out = blank(case), {}
     began = time.perf_counter()
+    wanted = target(case, profile)
+    conversion = Conversion(case, wanted)
+    choices = {**{key: values[0] for key, values in KEYS.items()}, **default_profile(), **case.profile, **wanted}
     try:
-        reply = adapter.ask({"id": case.id, "op": case.op, "profile": {**default_profile(), **case.profile}, "dtype": dtype, "in": case.given,
-                             "outputs": list(case.out)})
+        reply = adapter.ask({"id": case.id, "op": case.op, "profile": choices, "dtype": dtype, "in": conversion.given, "outputs": list(case.out)})
         if "out" in reply:
-            out = reply["out"]
-            result["verdict"], result["message"], result["outputs"] = judge(case, out, dtype)
+            result["verdict"], result["message"], result["outputs"] = judge(case, conversion, reply["out"], dtype)
+            out = conversion.back(reply["out"])[0]
         elif "skipped" in reply:
             result.update(verdict="skipped", kind="adapter", message=reply["skipped"][:500])
         else:
             result.update(verdict="errored", kind="errored", message=reply["errored"][:2000])
     except Trouble as trouble:
         result.update(verdict="errored", kind=trouble.kind, message=str(trouble))
-    if result["verdict"] in naming.FAILING:
-        result["named"] = naming.name(case, out or None, dtype)
     result["seconds"] = round(time.perf_counter() - began, 6)
-    return (result, out) if keep else result
+    return result, out
 
 
 def apply_xfail(result, reason):
-    if result["verdict"] in ("failed", "errored"):
+    if result["verdict"] in ("failed", "inaccurate", "errored"):
         result.update(verdict="xfailed", message=f"expected: {reason}")
     elif result["verdict"] == "passed":
         result.update(verdict="xpassed", message=f'passes, but is listed as an expected failure: "{reason}"; take it off the list')
@@ -105,55 +105,90 @@ def check_dtype(capabilities, dtype):
         raise BadRequest(f"the adapter does not offer {dtype}, only {', '.join(map(str, capabilities['dtypes']))}")
 
 
-def run(adapter, cases, dtype="f64", xfails=None, flags=None, progress=None):
+def complaints(adapter, capabilities):
+    """What is strange about an adapter before it is asked anything."""
+    out = []
+    unknown = [op for op in capabilities["ops"] if op not in operations()]
+    if unknown:
+        out.append(f"the adapter declares operations that the suite does not have: {', '.join(map(str, unknown))}")
+    strange = foreign_choices(capabilities["profile"])
+    if strange:
+        out.append(f"the adapter's profile has choices that ops.json does not know: {', '.join(strange)}")
+    if adapter.banner:
+        out.append(f"standard output is for answers; before its answer to start the adapter printed {adapter.banner[0]!r}")
+    return out
+
+
+def own_algorithm(profile):
+    """{key: value} of the algorithm where an adapter does not do the default one."""
+    keys = {key: default for table in algorithms().values() for key, default in table.items()}
+    return {key: profile[key] for key, default in keys.items()
+            if key in profile and default not in (profile[key] if isinstance(profile[key], list) else [profile[key]])}
+
+
+def put(adapter, cases, dtype, capabilities, xfails, progress):
+    """-> results, {sequence number: result}, and the Interrupted that ended it, or None."""
+    results, sequence, stopped = [], {}, None
+    for case in cases:
+        why = ("skipped", "interrupted", "not asked: the run was interrupted") if stopped else why_not_asked(case, capabilities, dtype)
+        if why:
+            result = {**blank(case), "verdict": why[0], "kind": why[1], "message": why[2]}
+        else:
+            try:
+                with interruptible():
+                    result, out = ask(adapter, case, dtype, capabilities["profile"])
+                sequence[adapter.seq] = result
+                if result["verdict"] in naming.FAILING:
+                    result["named"] = naming.name(case, out or None, dtype)
+                if xfails and case.id in xfails:
+                    apply_xfail(result, xfails[case.id])
+            except Interrupted as signal:
+                stopped = signal
+                result = {**blank(case), "verdict": "skipped", "kind": "interrupted", "message": f"interrupted by {signal.name} while it was asked"}
+        results.append(result)
+        if progress:
+            progress(result)
+    return results, sequence, stopped
+
+
+def run(adapter, cases, dtype="f64", xfails=None, flags=None, progress=None, suite=None, inaccurate="fail"):
     """Ask an adapter (of process.open_adapter) all cases.   -> the report, a dict as schema/report.schema.json describes it
 
     NotStarted if the adapter cannot be asked, BadRequest if it does not know the dtype.  progress(result) after each case.
+    suite: the cases against which the levels are counted, by default all that the kit has; inaccurate: "fail" or "pass".
     """
     if dtype not in DTYPES:
         raise BadRequest(f"dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}")
-    started, began = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    capabilities = adapter.start(greeting(dtype))
+    began, started = time.perf_counter(), time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
     try:
+        with interruptible():
+            capabilities = adapter.start(greeting(dtype))
         check_dtype(capabilities, dtype)
-        unknown = sorted(set(capabilities["ops"]) - set(operations()))
-        problems = [f"the adapter declares operations that the suite does not have: {', '.join(map(str, unknown))}"] if unknown else []
-        strange = foreign_choices(capabilities["profile"])
-        if strange:
-            problems.append(f"the adapter's profile has choices that ops.json does not know: {', '.join(strange)}")
-        if adapter.banner:
-            problems.append(f"standard output is for answers; before its answer to start the adapter printed {adapter.banner[0]!r}")
-        results, sequence = [], {}
-        for case in cases:
-            why = why_not_asked(case, capabilities, dtype)
-            if why:
-                result = {**blank(case), "verdict": why[0], "kind": why[1], "message": why[2]}
-            else:
-                result = ask(adapter, case, dtype)
-                sequence[adapter.seq] = result
-                if xfails and case.id in xfails:
-                    apply_xfail(result, xfails[case.id])
-            results.append(result)
-            if progress:
-                progress(result)
+        problems = complaints(adapter, capabilities)
+        results, sequence, stopped = put(adapter, cases, dtype, capabilities, xfails, progress)
     finally:
         adapter.stop()
     for seq, words in adapter.late.items():                     # one question, one answer
         if seq in sequence:
             sequence[seq].update(verdict="errored", kind="answers", message=words)
+    if stopped:
+        problems.append(f"interrupted by {stopped.name}: the report is partial")
     if adapter.answered != adapter.asked:
         problems.append(f"{adapter.asked} questions, {adapter.answered} answers")
-    return {"report_version": REPORT_VERSION, "suite": suite_info(), "adapter": capabilities, "dtype": dtype, "started": started,
-            "seconds": round(time.perf_counter() - began, 3), "questions": adapter.asked, "answers": adapter.answered,
-            "restarts": adapter.restarts, "problems": problems, **summarise(results, flags or {}, dtype), "results": results}
+    return {"report_version": REPORT_VERSION, "suite": suite_info(), "adapter": capabilities, "algorithm": own_algorithm(capabilities["profile"]),
+            "dtype": dtype, "started": started, "seconds": round(time.perf_counter() - began, 3), "questions": adapter.asked,
+            "answers": adapter.answered, "restarts": adapter.restarts, "interrupted": stopped.name if stopped else "", "inaccurate": inaccurate,
+            "problems": problems, **summarise(results, flags or {}, expected(capabilities, dtype, suite), dtype), "results": results}
 
 
 def exit_code(report):
-    """0: all that was asked passed; 1: something failed; 2: nothing was tested."""
-    totals = {v: sum(level[v] for level in report["levels"]) for v in ("passed", "failed", "errored", "xfailed", "xpassed")}
-    if totals["failed"] or totals["errored"] or totals["xpassed"]:
+    """0: all that was asked is right; 1: something is not; 2: nothing was tested; 130, 143, 129: interrupted by SIGINT, SIGTERM, SIGHUP."""
+    if report.get("interrupted"):
+        return Interrupted.CODES[report["interrupted"]]
+    total = {v: sum(level[v] for level in report["levels"]) for v in ("passed", "inaccurate", "failed", "errored", "xfailed", "xpassed")}
+    if total["failed"] or total["errored"] or total["xpassed"] or total["inaccurate"] and report.get("inaccurate", "fail") == "fail":
         return 1
-    return 0 if totals["passed"] or totals["xfailed"] else 2
+    return 0 if total["passed"] or total["xfailed"] or total["inaccurate"] else 2
 
 
-__all__ = ["BadRequest", "LocalAdapter", "NotStarted", "ask", "exit_code", "judge", "read_xfails", "run"]
+__all__ = ["BadRequest", "LocalAdapter", "NotStarted", "ask", "exit_code", "judge", "read_xfails", "run", "why_not_asked"]

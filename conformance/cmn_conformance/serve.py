@@ -23,12 +23,19 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 import traceback
 
 import numpy as np
 
 PROTOCOL = 1
+
+
+class Interrupted(BaseException):
+    """A signal that ends the run; its name."""
+    CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
+    name = property(lambda self: self.args[0])
 
 
 def load(spec):
@@ -127,7 +134,11 @@ class Host:
             return {"out": {str(name): _write(item) for name, item in value.items()}}
         except NotImplementedError as reason:
             return {"skipped": str(reason) or "not implemented"}
-        except Exception as error:
+        except Interrupted:
+            raise
+        except BaseException as error:                   # also SystemExit: an adapter does not end the run
+            if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                raise                                    # somebody pressed Ctrl-C
             last = traceback.extract_tb(error.__traceback__)[-1]
             return {"errored": f"{type(error).__name__}: {error} ({os.path.basename(last.filename)}, line {last.lineno})"}
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 WORDS = {"nan": math.nan, "inf": math.inf, "+inf": math.inf, "-inf": -math.inf}
+NORM = 4                                                 # of a matrix or vector as a whole 4 rtol: 128 eps (1 + kappa), enough for eigenvectors
 BUG_RATIOS = {2.0: "twice the expected value", 0.5: "half the expected value", -1.0: "the expected value with the wrong sign",
               4.0: "four times the expected value", 0.25: "a quarter of the expected value"}
 
@@ -85,13 +86,36 @@ def _short(number):
     return f"{float(number):.6g}"
 
 
-def compare(name, got, expected, rtol, atol):
-    """One output against the expected one.
+def _over_tolerance(got, expected, rtol, atol, axes):
+    """(error, tolerance, error / tolerance) of each entry; the last is that of the norm of its matrix or vector where that is smaller."""
+    with np.errstate(all="ignore"):
+        tolerance = np.broadcast_to(atol, expected.shape) + np.broadcast_to(rtol, expected.shape) * np.abs(expected)
+        error = np.abs(got - expected)
+        same = (got == expected) | (np.isnan(got) & np.isnan(expected))
+        ratio = np.where(same, 0.0, np.where(np.isfinite(expected) & np.isfinite(got), error / tolerance, np.inf))
+        if axes and expected.ndim >= axes:
+            over = tuple(range(-axes, 0))
+            norm = np.sqrt((error**2).sum(over, keepdims=True)) / (NORM * rtol * np.sqrt((expected**2).sum(over, keepdims=True)))
+            ratio = np.where(np.isfinite(norm), np.minimum(ratio, norm), ratio)
+    return error, tolerance, np.where(np.isnan(ratio), np.inf, ratio)
 
-    -> dict: ok, problem ("" or what is wrong in words), ratio (largest error / tolerance), and error, tolerance, index, got, expected
-       of the entry where that ratio is largest
+
+def _coarse(expected, rtol, atol, axes, coarse):
+    """Largest error of each entry that is no more than inaccurate: coarse times its size, or the size of what cancels in it."""
+    largest, cancel = np.max(np.abs(expected[np.isfinite(expected)]), initial=0.0), atol / rtol if rtol else 0.0
+    size = np.abs(expected) + (cancel if cancel <= 1e3 * largest or largest == 0 else 0.0)
+    if axes and expected.ndim >= axes:
+        size = np.maximum(size, np.sqrt((expected**2).sum(tuple(range(-axes, 0)), keepdims=True)))
+    return coarse * size
+
+
+def compare(name, got, expected, rtol, atol, axes=0, coarse=0.0):
+    """One output against the expected one; axes: 1 for vectors or 2 for matrices that are right by their norm; coarse: inaccurate below.
+
+    -> dict: ok, grade (right, inaccurate, wrong), problem ("" or what is wrong in words), ratio (largest error / tolerance), and error,
+       tolerance, index, got, expected of the entry where that ratio is largest
     """
-    result = {"name": name, "ok": False, "problem": "", "ratio": None, "error": None, "tolerance": None, "index": None,
+    result = {"name": name, "ok": False, "grade": "wrong", "problem": "", "ratio": None, "error": None, "tolerance": None, "index": None,
               "got": None, "expected": None}
     lists = isinstance(got, list)
     try:
@@ -101,27 +125,26 @@ def compare(name, got, expected, rtol, atol):
         return result
     expected = decode(expected)
     if lists and got.size == expected.size == 0:         # a list of lists with nothing in it does not tell its shape
-        return {**result, "ok": True, "ratio": 0.0}
+        return {**result, "ok": True, "grade": "right", "ratio": 0.0}
     if got.shape != expected.shape:
         result["problem"] = f"shape {got.shape}, expected {expected.shape}"
         if got.size == expected.size and got.ndim and got.ndim == expected.ndim:
             result["problem"] += " (axes in another order?)"
         return result
     if not got.size:
-        return {**result, "ok": True, "ratio": 0.0}
+        return {**result, "ok": True, "grade": "right", "ratio": 0.0}
     got, expected = got.astype(float), expected.astype(float)
-    with np.errstate(all="ignore"):
-        tolerance = np.broadcast_to(atol, expected.shape) + np.broadcast_to(rtol, expected.shape) * np.abs(expected)
-        error = np.abs(got - expected)
-        same = (got == expected) | (np.isnan(got) & np.isnan(expected))
-        ratio = np.where(same, 0.0, np.where(np.isfinite(expected) & np.isfinite(got), error / tolerance, np.inf))
-    ratio = np.where(np.isnan(ratio), np.inf, ratio)
-    worst = np.unravel_index(np.argmax(ratio), ratio.shape)
+    error, tolerance, ratio = _over_tolerance(got, expected, rtol, atol, axes)
+    worst = np.unravel_index(np.argmax(np.where(ratio >= np.max(ratio) * (1 - 1e-9), np.nan_to_num(error, nan=np.inf), -1.0)), ratio.shape)
     result.update(ratio=_plain(ratio[worst]), error=_plain(error[worst]), tolerance=_plain(tolerance[worst]),
                   index=[int(i) for i in worst], got=_plain(got[worst]), expected=_plain(expected[worst]),
-                  ok=bool(ratio[worst] <= 1.0))
-    if not result["ok"]:
-        result["problem"] = _in_words(got, expected, ratio, tolerance, worst)
+                  ok=bool(np.max(ratio) <= 1.0))
+    if result["ok"]:
+        return {**result, "grade": "right"}
+    with np.errstate(all="ignore"):
+        if coarse and np.all((ratio <= 1) | np.isfinite(error) & (error <= _coarse(expected, rtol, atol, axes, coarse))):
+            result["grade"] = "inaccurate"
+    result["problem"] = _in_words(got, expected, ratio, tolerance, worst)
     return result
 
 

@@ -199,7 +199,8 @@ ALSO = {
     "kappa = y - 1/2 on every stick": "SoftCounts", "every stick tossed": "SoftCounts", "gate tossed by everyone": "InactiveStick",
     "prior precision inverted": "CovarianceAsPrecision", "labels counted without gamma": "Unweighted", "entropy of x1 by rows": "Unweighted",
     "weights normalised by their total": "Unweighted", "b without its half": "DroppedConstant", "converged bound without a prior": "DroppedConstant",
-    "uncertainty of A counted once": "WrongDimension"}
+    "uncertainty of A counted once": "WrongDimension", "log of cosh": "SmallTilt", "variance without a series": "ZeroTilt|HugeTilt",
+    "classes in reverse": "ReversedOrder", "1/4 below a tilt of 1/10": "CutSeries", "output tilts restarted": "RestartedTilt"}
 
 
 def build(mutant, dtype="f64"):
@@ -246,7 +247,7 @@ def named(mutant, dtype="f64"):
     first = report["likely"][0] if report["likely"] else {"basis": "unknown", "flag": "", "op": "", "bug": ""}
     if first["basis"] == "unknown":
         return "unknown", first
-    return "right" if first["flag"] in [*mutant.flag.split("|"), ALSO.get(mutant.id)] else "wrong", first
+    return "right" if first["flag"] in f"{mutant.flag}|{ALSO.get(mutant.id, '-')}".split("|") else "wrong", first
 
 
 SETS = {"tuned on": MUTANTS, "unseen": [Mutant(*fault, base="loops") for fault in UNSEEN], "foreign": [Mutant(*fault, base="loops") for fault in FOREIGN]}
