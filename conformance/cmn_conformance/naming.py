@@ -7,7 +7,7 @@ digits where numbers cancel, a shape that holds only for h = L - 1.  What is nei
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, cache
 
 import numpy as np
 
@@ -21,6 +21,7 @@ CLOSE = {"f64": 1e-6, "f32": 1e-2}                      # of the distance betwee
 USES = {"pg_kl": ["log_cosh_half"], "stick_log_means": ["log_sigmoid_normal"], "padded_second_moment": ["second_moment"],
         "gate_logits": ["second_moment"], "output_logits": ["padded_second_moment", "second_moment"], "mng_kl": ["gamma_kl"],
         "elbo": ["elbo_output", "elbo_expert", "elbo_latent_entropy", "elbo_gate", "elbo_assignment_entropy", "kl_beta1", "kl_beta0", "kl_experts"]}
+FOLLOWS = {"M": ["V"], "b": ["V", "M"], "mu": ["Sigma"], "beta1_mu": ["beta1_S"], "beta0_mu": ["beta0_S"]}     # outputs of one update
 # flags that say something about the input of a case: a bug that only such cases show
 CONDITIONS = ("ZeroTilt", "HugeTilt", "ExtremeLogit", "Underflow", "LargeOffset", "LatentDimension", "SingleExpert", "OneHot", "EmptyExpert",
               "SharedTilt", "FixedSize")
@@ -73,20 +74,31 @@ def _told_apart(case, key, dtype):
         return bool(found) and any(np.any(~(np.abs(wrong - right) <= 4 * tol) & (wrong != right)) for right, wrong, tol, _ in found.values())
 
 
+def _agreement(answer, right, wrong, tol, dtype):
+    """(entries that the bug changes, those of them that are as the bug has them), or None if an entry is neither right nor so."""
+    with np.errstate(all="ignore"):
+        apart = ~(np.abs(wrong - right) <= 4 * tol) & (wrong != right)
+        fine = (np.abs(answer - right) <= 1.01 * tol) | (answer == right)
+        same = (np.abs(answer - wrong) <= 4 * tol + 1e-9 * np.abs(wrong) + CLOSE[dtype] * np.abs(wrong - right)) | (answer == wrong)
+    return (int(apart.sum()), int((apart & same).sum())) if np.all(fine | same) else None
+
+
 def _share(case, got, key, dtype):
-    """Of the entries that a bug changes, the part that is as the bug has it; 0 if any entry is neither right nor so."""
-    differ = agree = 0
+    """Of the entries that a bug changes, the part that is as the bug has it; 0 if any entry is neither right nor so.
+
+    An output that follows from another wrong one may be wrong in a way of its own; that counts against the bug, but does not exclude it.
+    """
+    found, lengths = {}, {}
     for name, (right, wrong, tol, places) in _entries(case, key, dtype).items():
         if name not in got or got[name].size < (max(places) + 1 if places else 0):
             return 0.0
-        answer = got[name].ravel()[places] if places else got[name].ravel()
-        with np.errstate(all="ignore"):
-            apart = ~(np.abs(wrong - right) <= 4 * tol) & (wrong != right)
-            fine = (np.abs(answer - right) <= 1.01 * tol) | (answer == right)
-            same = (np.abs(answer - wrong) <= 4 * tol + 1e-9 * np.abs(wrong) + CLOSE[dtype] * np.abs(wrong - right)) | (answer == wrong)
-        if not np.all(fine | same):
+        found[name], lengths[name] = _agreement(got[name].ravel()[places], right, wrong, tol, dtype), right.size
+    differ = sum(pair[0] for pair in found.values() if pair)
+    agree = sum(pair[1] for pair in found.values() if pair)
+    for name in (name for name, pair in found.items() if pair is None):
+        if not any(found.get(source) and found[source][1] for source in FOLLOWS.get(name, ())):
             return 0.0
-        differ, agree = differ + int(apart.sum()), agree + int((apart & same).sum())
+        differ += lengths[name] / 4
     return agree / differ if differ else 0.0
 
 
@@ -97,7 +109,7 @@ def _given(case, *names):
     return np.concatenate(found) if found else np.zeros(0)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _conditions(case_id):
     """The flags whose condition the input of a case meets."""
     case, out = _cases().get(case_id), set()
@@ -227,11 +239,12 @@ def _by_pattern(failing, passing, known):
         bears = sum(flag in r["flags"] for r in failing) / len(failing)
         if flag in known:
             out.append((agree / len(failing) - 0.2 * usual + 0.05 * bears, flag, agree))
+    severe = ("ZeroTilt", "HugeTilt", "ExtremeLogit", "OneHot")         # NaN and infinities before missing digits
     for flag in CONDITIONS if passing else ():
         if all(flag in _conditions(r["id"]) for r in failing) and 4 * sum(flag in _conditions(r["id"]) for r in passing) <= len(failing):
             if flag in known and flag not in [f for _, f, _ in out]:
                 out.append((0.8, flag, len(failing)))
-    return sorted(out, key=lambda item: -item[0])
+    return sorted(out, key=lambda item: (-round(item[0], 1), item[1] not in severe))
 
 
 def _names_of(op, here, flags, dtype):

@@ -7,6 +7,7 @@ generate.py writes conformance/cmn_conformance/wrong/<group>.json: for each case
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from catalogue import FLAGS
 from measure import exact, flat, real
 from mpmath import mp, mpf
 
@@ -199,9 +200,11 @@ def group_file(group, built):
     from wrong_level0 import BUGS as FIRST
     from wrong_level1 import BUGS as SECOND
     from wrong_updates import BUGS as THIRD
-    tables = {op: keyed(bugs) for part in (FIRST, SECOND, THIRD, LAST) for op, bugs in part.items()}
+    from wrong_updates import CONVENTIONS
+    choices = CONVENTIONS if group.level in (2, 3, 4, 5) else []
+    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for part in (FIRST, SECOND, THIRD, LAST) for op, bugs in part.items()}
     cases, used, built = {}, {}, {case["id"]: case for case in built}
-    for case in group.cases():
+    for case in group.cases() if not group.name.startswith("large_") else ():      # bugs of sizes have no value of their own
         op = case["op"]
         target = built[f"L{group.level}-{op}-{case['id']}"]
         stored = wrong_answers(group, case, target, tables.get(op, {}))

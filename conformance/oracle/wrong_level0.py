@@ -108,8 +108,7 @@ def per_b(flag, words, function, name):
 
 def counts_of(function, name, what):
     return [("SoftCounts", f"{what} of PG(1, c): b is left out", formula(lambda b, c: function(c), name)),
-            ("SoftCounts", f"b squared in {what}", formula(lambda b, c: b * b * function(c), name)),
-            ("ColumnMajor", "the order of the entries reversed", then(lambda o, q: {name: o[name][::-1]}))]
+            ("SoftCounts", f"b squared in {what}", formula(lambda b, c: b * b * function(c), name))]
 
 
 MEAN = [

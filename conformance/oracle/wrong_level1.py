@@ -1,11 +1,11 @@
 """Wrong formulas of level 1: moments, divergences, entropies."""
 
 import network
-from loops import dot, inverse, log_det, quadratic, trace
+from loops import dot, inverse, log_det, trace
 from mpmath import mp, mpf
-from network import LOG2PI, entropy, gamma_kl, pad, padded_second_moment, second_moment, stick_bound
+from network import LOG2PI, gamma_kl, padded_second_moment, second_moment
 from special import digamma, log, log_cosh_half, log_gamma, theta, tilt_kl
-from wrong import backwards, column_major, each_matrix, formula, given, negative, one, reciprocal, squared, then, transposed, using, zero
+from wrong import backwards, column_major, each_matrix, formula, given, negative, reciprocal, then, using, zero
 
 SQUARE_FORGOTTEN = "E[x] E[x]^T for E[x x^T]"
 

@@ -458,4 +458,14 @@ EXPERTS = [
     ("SecondMoment", "only the diagonal of V", with_V(lambda V, q: flat_diagonal(V))),
     ("ReversedOrder", "experts in reverse order", then(lambda o, q: {name: value[::-1] for name, value in o.items()})),
 ]
+# another choice of the profile than the case needs; an operation that does not read it answers the same
+CONVENTIONS = [(flag, words, given(**{key: lambda q, value=value: value})) for flag, words, key, value in (
+    ("CentredSticks", "prior means of the biases are -ln(C - 1 - j), not as the profile says", "prior_mean", "centred"),
+    ("CentredSticks", "prior means of 0, not as the profile says", "prior_mean", "zero"),
+    ("StaleTilt", "tilts as stored, not as the profile says", "tilts", "given"),
+    ("StaleTilt", "tilts refreshed, not as the profile says", "tilts", "fresh"),
+    ("RestartedTilt", "tilts kept from sweep to sweep, not as the profile says", "tilt_start", "kept"),
+    ("RestartedTilt", "tilts of 0 at the start of each sweep, not as the profile says", "tilt_start", "restarted"),
+    ("SharedTilt", "one tilt for all experts, not as the profile says", "experts", "pooled"),
+    ("SharedTilt", "a tilt of each expert, not as the profile says", "experts", "each"))]
 BUGS = {"update_x": X, "update_omega1": OMEGA1, "update_omega0": OMEGA0, "update_z": Z, "update_beta1": B1, "update_beta0": B0, "update_experts": EXPERTS}
