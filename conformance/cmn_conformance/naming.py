@@ -52,9 +52,10 @@ def _flat(value):
 
 # ---- one case, by value
 
-def _entries(case, key, dtype):
+@cache
+def _entries(case_id, key, dtype):
     """(right, wrong, tolerance) of the stored entries of each output; None without a stored answer."""
-    stored = wrong_answers()[1].get(case.id, {})
+    stored, case = wrong_answers()[1].get(case_id, {}), _cases().get(case_id)
     if key not in stored.get("wrong", {}):
         return None
     out = {}
@@ -67,29 +68,35 @@ def _entries(case, key, dtype):
     return out
 
 
-def _told_apart(case, key, dtype):
+def _apart(right, wrong, tol):
+    """The entries in which a wrong answer, of ten digits, is not the right one."""
+    return ~(np.abs(wrong - right) <= 4 * tol + 4e-9 * np.abs(right)) & (wrong != right)
+
+
+def _told_apart(case_id, key, dtype):
     """Whether a wrong answer would fail the case in this dtype."""
-    found = _entries(case, key, dtype)
+    found = _entries(case_id, key, dtype)
     with np.errstate(invalid="ignore"):
-        return bool(found) and any(np.any(~(np.abs(wrong - right) <= 4 * tol) & (wrong != right)) for right, wrong, tol, _ in found.values())
+        return bool(found) and any(np.any(_apart(*three)) for *three, _ in found.values())
 
 
 def _agreement(answer, right, wrong, tol, dtype):
-    """(entries that the bug changes, those of them that are as the bug has them), or None if an entry is neither right nor so."""
+    """(wrong entries and those that the bug changes, those of them that are as the bug has them), or None if more wrong entries are not so."""
     with np.errstate(all="ignore"):
-        apart = ~(np.abs(wrong - right) <= 4 * tol) & (wrong != right)
+        apart = _apart(right, wrong, tol)
         fine = (np.abs(answer - right) <= 1.01 * tol) | (answer == right)
         same = (np.abs(answer - wrong) <= 4 * tol + 1e-9 * np.abs(wrong) + CLOSE[dtype] * np.abs(wrong - right)) | (answer == wrong)
-    return (int(apart.sum()), int((apart & same).sum())) if np.all(fine | same) else None
+    agree, other = int((apart & same).sum()), int((~fine & ~same).sum())
+    return (int(apart.sum()) + other, agree) if other <= agree else None
 
 
 def _share(case, got, key, dtype):
-    """Of the entries that a bug changes, the part that is as the bug has it; 0 if any entry is neither right nor so.
+    """Of the entries that a bug changes, the part that is as the bug has it; 0 if most wrong entries are neither right nor so.
 
     An output that follows from another wrong one may be wrong in a way of its own; that counts against the bug, but does not exclude it.
     """
     found, lengths = {}, {}
-    for name, (right, wrong, tol, places) in _entries(case, key, dtype).items():
+    for name, (right, wrong, tol, places) in _entries(case.id, key, dtype).items():
         if name not in got or got[name].size < (max(places) + 1 if places else 0):
             return 0.0
         found[name], lengths[name] = _agreement(got[name].ravel()[places], right, wrong, tol, dtype), right.size
@@ -149,7 +156,7 @@ def _not_numbers(case, bad):
 
 def _digits(case, got, right, bad, dtype):
     """What a few missing digits say."""
-    tilt, error = _tilt_of(case, right.size), np.abs(got - right)[bad]
+    tilt, error = _tilt_of(case, right.size), np.abs(got[bad] - right[bad])
     if tilt is not None and np.all(tilt[bad] < 8):
         at, b = tilt[bad], (_given(case, "b") if "b" in case.given else np.ones(right.size))[bad]
         if np.all((at <= 1.1) & (error <= 200 * EPS[dtype] * np.maximum(b, 1) * np.maximum(1, 1 / np.maximum(at, 1e-150) ** 2))):
@@ -225,8 +232,9 @@ def _by_value(op, failing, passing, dtype):
     keys, out = dict.fromkeys(key for r in failing for key, _ in r.get("named", ()) if not key.startswith("pattern ")), []
     for key in keys:
         shares = [dict(r.get("named", ())).get(key, 0.0) for r in failing]
-        against = sum(_told_apart(_cases()[r["id"]], key, dtype) for r in passing)
-        out.append((sum(shares) / (len(failing) + against), key, sum(s > 0 for s in shares)))
+        against = sum(_told_apart(r["id"], key, dtype) for r in passing)
+        # a bug in one branch of a formula leaves entries and whole cases right
+        out.append((sum((1 + s) / 2 for s in shares if s) / (len(failing) + against / 4), key, sum(s > 0 for s in shares)))
     return sorted(out, key=lambda item: -item[0])
 
 
@@ -258,8 +266,9 @@ def _names_of(op, here, flags, dtype):
         if score >= ENOUGH and flag not in seen:
             seen.add(flag)
             out.append(entry(flag, bugs[key]["bug"], count, "value"))
+    patterned = all(any(key.startswith("pattern ") for key, _ in r.get("named", ())) for r in failing)
     for score, flag, count in _by_pattern(failing, passing, flags or catalogue.flags()):
-        if not out and score >= ENOUGH or out and score >= ENOUGH and flag not in seen and out[0]["basis"] == "pattern":
+        if not out and (score >= ENOUGH or patterned) or out and score >= ENOUGH and flag not in seen and out[0]["basis"] == "pattern":
             seen.add(flag)
             out.append(entry(flag, flags.get(flag, {}).get("bug", ""), count, "pattern"))
     first = failing[0]["eq"]["label"]
