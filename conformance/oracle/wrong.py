@@ -207,6 +207,8 @@ def group_file(group, built):
     cases, used, built = {}, {}, {case["id"]: case for case in built}
     for case in group.cases() if not group.name.startswith("large_") else ():      # bugs of sizes have no value of their own
         op = case["op"]
+        if case["in"].get("n_sweeps", 1) > 1:
+            continue                                        # the first sweep has the name
         target = built[f"L{group.level}-{op}-{case['id']}"]
         stored = wrong_answers(group, case, target, tables.get(op, {}))
         if stored["wrong"]:
