@@ -85,8 +85,9 @@ def _agreement(answer, right, wrong, tol, dtype):
     with np.errstate(all="ignore"):
         apart = _apart(right, wrong, tol)
         fine = (np.abs(answer - right) <= 1.01 * tol) | (answer == right)
-        same = (np.abs(answer - wrong) <= 4 * tol + 1e-9 * np.abs(wrong) + CLOSE[dtype] * np.abs(wrong - right)) | (answer == wrong)
-    agree, other = int((apart & same).sum()), int((~fine & ~same).sum())
+        near = 4 * tol + 1e-9 * np.abs(wrong) + CLOSE[dtype] * np.abs(wrong - right)
+        same = (np.isfinite(near) & (np.abs(answer - wrong) <= near)) | (answer == wrong)
+    agree, other = int((apart & same & ~fine).sum()), int((~fine & ~same).sum())
     return (int(apart.sum()) + other, agree) if other <= agree else None
 
 
