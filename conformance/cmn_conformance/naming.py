@@ -137,7 +137,8 @@ def _conditions(case_id):
         out.add("LargeOffset")
     if any(decode(value).size == 0 for value in (*case.given.values(), *case.out.values())) or decode(case.given.get("gamma", 0)).shape[-1:] == (1,):
         out.add("SingleExpert")
-    return out | (set(case.flags) & set(CONDITIONS))
+    out |= set(case.flags) & set(CONDITIONS)
+    return out - {"ExtremeLogit"} if "Underflow" in out else out       # the sum underflows, not one sigmoid
 
 
 def _tilt_of(case, size):

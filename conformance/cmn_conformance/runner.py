@@ -85,6 +85,8 @@ def ask(adapter, case, dtype, profile):
     except Trouble as trouble:
         result.update(verdict="errored", kind=trouble.kind, message=str(trouble))
     result["seconds"] = round(time.perf_counter() - began, 6)
+    if result["verdict"] in naming.FAILING:
+        result["named"] = naming.name(case, out or None, dtype)
     return result, out
 
 
@@ -136,10 +138,8 @@ def put(adapter, cases, dtype, capabilities, xfails, progress):
         else:
             try:
                 with interruptible():
-                    result, out = ask(adapter, case, dtype, capabilities["profile"])
+                    result, _ = ask(adapter, case, dtype, capabilities["profile"])
                 sequence[adapter.seq] = result
-                if result["verdict"] in naming.FAILING:
-                    result["named"] = naming.name(case, out or None, dtype)
                 if xfails and case.id in xfails:
                     apply_xfail(result, xfails[case.id])
             except Interrupted as signal:
