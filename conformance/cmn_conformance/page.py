@@ -3,6 +3,7 @@
 import html
 import os
 
+from cmn_conformance import naming
 from cmn_conformance.report import BAD, HEADINGS, SHORT, STALE, count, foremost, formula, label, shown_verdicts, title
 
 MARKS = {"passed": "\N{CHECK MARK}", "inaccurate": "\N{ALMOST EQUAL TO}", "failed": "\N{MULTIPLICATION SIGN}", "errored": "!", "skipped": "\N{EN DASH}",
@@ -51,14 +52,15 @@ def _article(r, flags):
             where = f" at {tuple(o['index'])}" if o["index"] else ""
             parts.append(f"<dl><dt>got{where}</dt><dd>{o['got']}</dd><dt>expected</dt><dd>{o['expected']}</dd>"
                          f"<dt>error</dt><dd>{o['error']}</dd><dt>tolerance</dt><dd>{o['tolerance']}</dd></dl>")
-    if r["verdict"] == "failed" and r["flags"]:
-        parts.append("<p>Likely:</p><ul>" + "".join(f"<li>{_flag(f, flags)}</li>" for f in r["flags"]) + "</ul>")
+    if r["verdict"] == "failed" and naming.hints(r):
+        parts.append("<p>Likely:</p><ul>" + "".join(f"<li>{_flag(f, flags)}</li>" for f in naming.hints(r)) + "</ul>")
     return "".join(parts) + "</article>"
 
 
 def _likely(entry, flags):
-    bug = _flag(entry["flag"], flags) if entry["flag"] else html.escape(entry["bug"])
-    return f"<li><code>{html.escape(entry['op'])}</code>, {entry['failed']} of {entry['asked']} cases: {bug}</li>"
+    words, eq = html.escape(naming.words(entry, flags)), flags.get(entry["flag"], {}).get("eq")
+    more = f" {anchor(eq, html.escape(eq['label']))}" if eq else ""
+    return f"<li><code>{html.escape(entry['op'])}</code> {words}{more}</li>"
 
 
 def _table(levels):

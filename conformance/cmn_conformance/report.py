@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
-from cmn_conformance import catalogue
+from cmn_conformance import catalogue, naming
 from cmn_conformance.verdicts import VERDICTS, WRONG, tally
 
 LEVELS = ("special functions", "expectations, divergences, entropies", "one factor's update", "terms of the bound",
@@ -33,11 +33,8 @@ def rank(level):
     return (isinstance(level, str), level)
 
 
-def summarise(results, flags, suite):
-    """Levels, first failing level, likely bugs and achievement of a list of results; suite: the cases that had to be answered.
-
-    The whole answers of failed cases, result["answer"], are taken off here, once the bugs have their names.
-    """
+def summarise(results, flags, suite, dtype="f64"):
+    """Levels, first failing level, likely bugs and achievement of a list of results; suite: the cases that had to be answered."""
     table, levels = tally(results, suite), []
     for level in sorted({r["level"] for r in results}, key=rank):
         here = [r for r in results if r["level"] == level]
@@ -46,9 +43,7 @@ def summarise(results, flags, suite):
         levels.append({"level": level, "title": title(level), **counts, "suite": whole, "status": status(counts, whole)})
     failing = [entry["level"] for entry in levels if any(entry[v] for v in WRONG)]
     first = failing[0] if failing else None
-    likely = likely_bugs(results, first, flags)
-    for result in results:
-        result.pop("answer", None)
+    likely = naming.likely([r for r in results if r["level"] == first], flags, dtype)
     return {"levels": levels, "first_failing_level": first, "likely": likely, "achieved": achieved(levels)}
 
 
@@ -61,40 +56,6 @@ def status(counts, whole):
     if not whole["right"] and not whole["inaccurate"]:
         return "empty"
     return "inaccurate" if whole["right"] + whole["inaccurate"] == whole["of"] else "partial"
-
-
-def likely_bugs(results, level, flags):
-    """naming.likely() where the kit has it: by the values of the answers; else by_pattern()."""
-    here = [r for r in results if r["level"] == level]
-    try:
-        from cmn_conformance.naming import likely
-    except ImportError:
-        return by_pattern(here, flags)
-    return likely(here, flags)
-
-
-def by_pattern(results, flags):
-    """For each operation that fails, the flags of its failing cases, the likeliest bug first.
-
-    The cases of an operation go from plain to special, so those of its earliest failing case come first. Among them, and among the
-    others, a flag is the likelier the more cases agree with it: they bear it and fail, or bear it not and pass. If nothing passes,
-    that tells nothing, and the order of the flags in the case decides.
-    """
-    out = []
-    judged = [r for r in results if r["verdict"] in ("passed", "failed")]
-    for op in dict.fromkeys(r["op"] for r in judged if r["verdict"] == "failed"):
-        here, ranked = [r for r in judged if r["op"] == op], {}
-        failing = [r for r in here if r["verdict"] == "failed"]
-        for place, r in enumerate(failing):
-            for nth, flag in enumerate(r["flags"]):
-                asked = [q for q in here if flag in q["flags"]]
-                failed = sum(q["verdict"] == "failed" for q in asked)
-                agree = sum((flag in q["flags"]) == (q["verdict"] == "failed") for q in here) if len(failing) < len(here) else 0
-                entry = {"op": op, "flag": flag, "failed": failed, "asked": len(asked), "bug": flags.get(flag, {}).get("bug", ""),
-                         "basis": "pattern"}
-                ranked.setdefault(flag, ((place > 0, -agree, place, nth), entry))
-        out += [entry for _, entry in sorted(ranked.values(), key=lambda pair: pair[0])]
-    return out
 
 
 def count(entry):
@@ -152,9 +113,7 @@ def largest(output):
 
 def likely_words(entry, flags):
     """One entry of "likely", in a line."""
-    if not entry["flag"]:
-        return f"{entry['op']}, {entry['failed']} of {entry['asked']} cases  {entry['bug']}"
-    return f"{entry['op']}, {entry['failed']} of {entry['asked']} cases  {of(entry['flag'], flags)}"
+    return f"{entry['op']}  {naming.words(entry, flags)}"
 
 
 def headline(report):
@@ -187,7 +146,7 @@ def describe(result, flags, indent="  "):
     for o in (o for o in result["outputs"] if not o["ok"]):
         lines += [f"{indent}{o['name']}: {o['problem']}"] + [f"{indent}{words}" for words in [largest(o)] if words]
     if result["verdict"] == "failed":
-        lines += [f"{indent}{'likely' if i == 0 else '    or'} {of(flag, flags)}" for i, flag in enumerate(result["flags"])]
+        lines += [f"{indent}{'likely' if i == 0 else '    or'} {of(flag, flags)}" for i, flag in enumerate(naming.hints(result))]
     return lines
 
 

@@ -5,6 +5,7 @@ import re
 import time
 from pathlib import Path
 
+from cmn_conformance import naming
 from cmn_conformance.catalogue import DTYPES, default_profile, foreign_choices, operations, suite_info
 from cmn_conformance.convert import KEYS, Conversion, target
 from cmn_conformance.interrupt import interruptible
@@ -84,6 +85,8 @@ def ask(adapter, case, dtype, profile):
     except Trouble as trouble:
         result.update(verdict="errored", kind=trouble.kind, message=str(trouble))
     result["seconds"] = round(time.perf_counter() - began, 6)
+    if result["verdict"] in naming.FAILING:
+        result["named"] = naming.name(case, out or None, dtype)
     return result, out
 
 
@@ -134,10 +137,8 @@ def put(adapter, cases, dtype, capabilities, xfails, progress):
         else:
             try:
                 with interruptible():
-                    result, out = ask(adapter, case, dtype, capabilities["profile"])
+                    result, _ = ask(adapter, case, dtype, capabilities["profile"])
                 sequence[adapter.seq] = result
-                if result["verdict"] in ("failed", "inaccurate"):
-                    result["answer"] = out               # for the names of bugs; summarise() takes it off
                 if xfails and case.id in xfails:
                     apply_xfail(result, xfails[case.id])
             except Interrupted as signal:
@@ -176,7 +177,7 @@ def run(adapter, cases, dtype="f64", xfails=None, flags=None, progress=None, sui
     return {"report_version": REPORT_VERSION, "suite": suite_info(), "adapter": capabilities, "algorithm": own_algorithm(capabilities["profile"]),
             "dtype": dtype, "started": started, "seconds": round(time.perf_counter() - began, 3), "questions": adapter.asked,
             "answers": adapter.answered, "restarts": adapter.restarts, "interrupted": stopped.name if stopped else "", "inaccurate": inaccurate,
-            "problems": problems, **summarise(results, flags or {}, expected(capabilities, dtype, suite)), "results": results}
+            "problems": problems, **summarise(results, flags or {}, expected(capabilities, dtype, suite), dtype), "results": results}
 
 
 def exit_code(report):

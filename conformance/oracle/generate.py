@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import groups
 import integrals
+import wrong
 from catalogue import OPS, active, flags_json, link, ops_json
 from measure import (BITS, DIGITS, LOOSEST_F32, SAFETY, SPECTRAL, TRIALS, encode, exact, fits, flat, real, rounding, sensitivity, shape_of, sizes,
                      tolerance, two_digits)
@@ -167,6 +168,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("group", nargs="*", help=", ".join(groups.GROUPS))
     parser.add_argument("--check", action="store_true", help="write nothing, fail if a file would change")
+    parser.add_argument("--wrong-only", action="store_true", help="take the vectors as they are, and write the wrong answers again")
     parser.add_argument("--out", type=Path, default=TARGET, help="folder to write to")
     options = parser.parse_args(arguments)
     unknown = set(options.group) - set(groups.GROUPS)
@@ -176,12 +178,14 @@ def main(arguments=None):
         print(f"mpmath {version('mpmath')}, not {MPMATH}: the digits should be the same, and --check tells", file=sys.stderr)
     wanted, trees, changed = options.group or list(groups.GROUPS), {}, []
     for name in wanted:
-        trees[name] = group_file(groups.GROUPS[name])
+        stored = options.out / f"vectors/{name}.json"
+        trees[name] = json.loads(stored.read_text()) if options.wrong_only else group_file(groups.GROUPS[name])
         print(f"{name}: {len(trees[name]['cases'])} cases", flush=True)
     for name in set(groups.GROUPS) - set(wanted):
         if (stored := options.out / f"vectors/{name}.json").exists():
             trees[name] = json.loads(stored.read_text())
     files = {options.out / f"vectors/{name}.json": trees[name] for name in wanted}
+    files |= {options.out / f"wrong/{name}.json": wrong.group_file(groups.GROUPS[name], trees[name]["cases"]) for name in wanted}
     files |= {options.out / "ops.json": ops_json(), options.out / "flags.json": flags_json()}
     if options.out == TARGET:
         ids = {case["id"]: fingerprint(case) for name in groups.GROUPS if name in trees for case in trees[name]["cases"]}

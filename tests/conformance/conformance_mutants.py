@@ -1,6 +1,8 @@
 """The kit is tested by bugs: adapters with one planted fault each, of a kind seen in public code.
 
     python tests/conformance/conformance_mutants.py [WORD ...]        a table: which level, which flag, which rank
+    python tests/conformance/conformance_mutants.py --names [WORD ...]  how often the first name is right, by level and dtype, for these
+                                                                      bugs and for those of conformance_unseen.py
 
 A mutant is the adapter conformance/adapters/numpy_minimal.py (levels 0 to 5) or the package's own adapter (level 6) with one piece of its
 text replaced; the piece occurs exactly once.  It is killed if the first level that fails is the level it is meant for and a failing
@@ -9,14 +11,18 @@ case of that level bears the flag it is meant for.
 
 import sys
 import types
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
+
+from conformance_unseen import FOREIGN, UNSEEN
 
 from cmn_conformance import catalogue, runner
 from cmn_conformance.process import LocalAdapter
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = {"numpy": ROOT / "conformance/adapters/numpy_minimal.py", "package": ROOT / "conformance/adapters/package.py"}
+SOURCES = {"numpy": ROOT / "conformance/adapters/numpy_minimal.py", "package": ROOT / "conformance/adapters/package.py",
+           "loops": ROOT / "conformance/adapters/python_loops.py"}
 
 
 class Mutant(NamedTuple):
@@ -188,31 +194,104 @@ MUTANTS = [Mutant(*fault) for fault in [
 ]]
 
 
-def build(mutant):
+# what else a bug may rightly be called, by the words of flags.json, than by the flag that its cases bear
+ALSO = {
+    "kappa = y - 1/2 on every stick": "SoftCounts", "every stick tossed": "SoftCounts", "gate tossed by everyone": "InactiveStick",
+    "prior precision inverted": "CovarianceAsPrecision", "labels counted without gamma": "Unweighted", "entropy of x1 by rows": "Unweighted",
+    "weights normalised by their total": "Unweighted", "b without its half": "DroppedConstant", "converged bound without a prior": "DroppedConstant",
+    "uncertainty of A counted once": "WrongDimension", "log of cosh": "SmallTilt", "variance without a series": "ZeroTilt|HugeTilt",
+    "classes in reverse": "ReversedOrder", "1/4 below a tilt of 1/10": "CutSeries", "output tilts restarted": "RestartedTilt"}
+
+
+def build(mutant, dtype="f64"):
     """The adapter with the fault, as a module."""
     path = SOURCES[mutant.base]
     source = path.read_text()
     assert source.count(mutant.old) == 1, f"{mutant.id}: the place occurs {source.count(mutant.old)} times"
     module = types.ModuleType(f"mutant_{path.stem}")
-    exec(compile(source.replace(mutant.old, mutant.new), str(path), "exec"), module.__dict__)
+    source = source.replace(mutant.old, mutant.new)
+    if dtype == "f32":
+        source = source.replace("1e-150", "1e-30")                        # what is not 0 in float32
+    exec(compile(source, str(path), "exec"), module.__dict__)
     return module
+
+
+def report_of(mutant, dtype="f64"):
+    """What the kit says of it."""
+    import numpy as np
+    module = build(mutant, dtype)
+    adapter = LocalAdapter(module)
+    if mutant.base == "loops":
+        adapter.host = module                                            # it answers for itself
+    else:
+        module.DTYPES = ("f64", "f32")
+    levels = {mutant.level} if mutant.base == "package" else set(range(mutant.level + 1))    # what it leaves untouched is tested elsewhere
+    with np.errstate(all="ignore"):
+        return runner.run(adapter, catalogue.select(levels), dtype, flags=catalogue.flags())
 
 
 def examine(mutant):
     """-> first failing level, flags of its failing cases, rank of the meant flag among those of its operation (0: not there)."""
-    import numpy as np
-    with np.errstate(all="ignore"):
-        levels = set(range(mutant.level + 1)) if mutant.base == "numpy" else {mutant.level}          # what it leaves untouched is tested elsewhere
-        report = runner.run(LocalAdapter(build(mutant)), catalogue.select(levels), flags=catalogue.flags())
+    report = report_of(mutant)
     first = report["first_failing_level"]
     flags = {flag for r in report["results"] if r["level"] == first and r["verdict"] == "failed" for flag in r["flags"]}
     ranks = [sum(g["op"] == f["op"] for g in report["likely"][:i]) + 1 for i, f in enumerate(report["likely"]) if f["flag"] == mutant.flag]
     return first, flags, min(ranks, default=0)
 
 
+def named(mutant, dtype="f64"):
+    """-> (verdict, first entry of the likely bugs): "right", "wrong", "unknown", or "not found"."""
+    report = report_of(mutant, dtype)
+    if report["first_failing_level"] is None:
+        return "not found", None
+    first = report["likely"][0] if report["likely"] else {"basis": "unknown", "flag": "", "op": "", "bug": ""}
+    if first["basis"] == "unknown":
+        return "unknown", first
+    return "right" if first["flag"] in f"{mutant.flag}|{ALSO.get(mutant.id, '-')}".split("|") else "wrong", first
+
+
+SETS = {"tuned on": MUTANTS, "unseen": [Mutant(*fault, base="loops") for fault in UNSEEN], "foreign": [Mutant(*fault, base="loops") for fault in FOREIGN]}
+OUTCOMES = ("right", "wrong", "unknown", "not found")
+
+
+def names(words=(), show=print):
+    """Name every bug of the sets.  -> {(set, level, dtype): Counter of outcomes}"""
+    table = {}
+    for title, bugs in SETS.items():
+        for mutant in bugs:
+            if words and not any(word in mutant.id for word in words):
+                continue
+            for dtype in ("f64",) if mutant.base == "loops" else ("f64", "f32"):
+                outcome, first = named(mutant, dtype)
+                table.setdefault((title, mutant.level, dtype), Counter())[outcome] += 1
+                if outcome != "right":
+                    said = "" if first is None else f"{first['op']}: {first['flag']} ({first['basis']}) {first['bug'][:90]}"
+                    show(f"{outcome:9} {dtype} L{mutant.level} {mutant.id:45} {mutant.flag:22} {said}")
+    return table
+
+
+def names_text(table):
+    """The table of names(), as lines: level by level, then all of a set."""
+    lines = [f"{'bugs':10} {'level':6}{'dtype':6}{'planted':>8}{'found':>7}" + "".join(f"{o:>10}" for o in OUTCOMES[:3])]
+    def line(title, level, dtype, counts):
+        n = sum(counts.values())
+        lines.append(f"{title:10} {level:6}{dtype:6}{n:8}{n - counts['not found']:7}" + "".join(f"{counts[o]:10}" for o in OUTCOMES[:3]))
+    for title in SETS:
+        for dtype in ("f64", "f32"):
+            here = {level: counts for (t, level, d), counts in sorted(table.items()) if (t, d) == (title, dtype)}
+            for level, counts in here.items():
+                line(title, f"L{level}", dtype, counts)
+            if here:
+                line(title, "all", dtype, sum(here.values(), Counter()))
+    return lines
+
+
 if __name__ == "__main__":
     import warnings
     warnings.simplefilter("ignore")
+    if "--names" in sys.argv:
+        print("\n".join(names_text(names([word for word in sys.argv[1:] if word != "--names"]))))
+        sys.exit(0)
     killed = 0
     chosen = [m for m in MUTANTS if not sys.argv[1:] or any(word in m.id for word in sys.argv[1:])]
     for mutant in chosen:
