@@ -100,7 +100,7 @@ def build(group, case):
                 found = {name: tolerance(flat(outs[name]), changes[name], errors[name], dtype, terms.get(name), safety)
                          for name in outs}
                 extra = PAIRED[dtype] if case.get("profile", {}).get("tilts") == "joint" and level in (2, 4) else 0
-                tol[dtype] = {name: (r, a + extra * max(map(abs, flat(outs[name])), default=0)) for name, (r, a, _) in found.items()}
+                tol[dtype] = {name: (r, a + extra * max(map(abs, flat(outs[name])), default=0) if extra else a) for name, (r, a, _) in found.items()}
                 if dtype == "f64":
                     kappa = {name: k for name, (_, _, k) in found.items()}
         numbers = [x for v in (*arguments.values(), *outs.values()) for x in flat(v) if not isinstance(x, int)]
@@ -127,12 +127,12 @@ def build(group, case):
 
 
 def text(tree):
-    """JSON with one line for each array and each small object."""
+    """JSON with one line for each array and each small object; ValueError for a NaN, which JSON does not have."""
     def one_line(match):
         joined = re.sub(r"\s+", " ", match[0])
         joined = re.sub(r"([\[{]) ", r"\1", re.sub(r" ([\]}])", r"\1", joined))
         return joined if '"data"' in joined or len(joined) < 160 else match[0]
-    raw = json.dumps(tree, indent=1, ensure_ascii=False)
+    raw = json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False)
     raw = re.sub(r"\[[^][{}]*\]", one_line, raw)
     for _ in range(3):
         raw = re.sub(r"\{(?:[^{}]|\{[^{}\n]*\})*\}", one_line, raw)
