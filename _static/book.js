@@ -74,8 +74,13 @@
 
   function hints() {
     const fits = (box) => box.scrollWidth - box.clientWidth <= 4;
-    for (const box of document.querySelectorAll(".bd-article mjx-container[display=true]")) {        /* on a desk a formula is set smaller rather than cut */
-      for (let size = 124; innerWidth >= 700 && box.clientWidth > 0 && !fits(box) && size > 80; size -= 3) box.style.fontSize = `${size}%`;
+    for (const box of document.querySelectorAll(".bd-article mjx-container[display=true]")) {        /* on a desk and on paper a formula is set smaller rather than cut */
+      for (let size = 124; innerWidth >= 640 && box.clientWidth > 0 && !fits(box) && size > 80; size -= 3) box.style.fontSize = `${size}%`;
+    }
+    for (const table of document.querySelectorAll(".bd-article table.results")) {                     /* so is a table, and then its numbers wrap */
+      const box = table.closest(".output") || table, wide = () => innerWidth >= 992 && box.clientWidth > 0 && !fits(box);
+      for (let size = 0.84; wide() && size > 0.7; size -= 0.02) table.style.fontSize = `${size}rem`;
+      if (wide()) table.classList.add("wraps");
     }
     for (const box of document.querySelectorAll(".bd-article mjx-container[display=true], .bd-article table, .bd-article .pst-scrollable-table-container, .bd-article pre")) {
       const cut = box.clientWidth > 0 && box.scrollWidth - box.clientWidth > 6, after = box.closest("div.math, .pst-scrollable-table-container") || box;

@@ -295,7 +295,7 @@ def errata_tables(paper, links):
 
 
 def errata_chapter(paper, chapters):
-    """Text of the errata notebook with its tables renewed, and the line below each heading that says class and place."""
+    """Text of the errata notebook with its tables renewed, and the paragraph below each heading: class, place, and what is to say in short."""
     notebook = nbformat.from_dict(chapters[ERRATA])
     errata = {e["id"]: e for e in paper["erratum"]}
     tables = errata_tables(paper, errata_links(errata.values(), anchors(chapters, ERRATA)))
@@ -305,7 +305,7 @@ def errata_chapter(paper, chapters):
         book = f"book/validate/{e['chapter']}"
         see = f" See [{headline(chapters[os.path.normpath(book)])[0]}]({e['chapter']})." if e["chapter"] else ""
         prefix = "section " if e["where"][0].isdigit() else "appendix " if e["where"][1] in "., " else ""
-        return f"{match[1]}\n\n*{e['class'].capitalize()}: {prefix}{e['where']}.*{see}\n\n"
+        return f"{match[1]}\n\n*{e['class'].capitalize()}: {prefix}{e['where']}.* {e['says']}{see}\n\n"
 
     for cell in notebook.cells:
         if cell.cell_type == "markdown":

@@ -18,6 +18,7 @@ from pathlib import Path
 from tangle import ROOT, chapter_order
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+WIDTH = 672                         # pixels of A4 between its margins: a formula that is wider there is set smaller (_static/book.js)
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -35,7 +36,8 @@ def printed(html, paths):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=chromium, args=FLAGS)
-        page = browser.new_page()
+        page = browser.new_page(viewport={"width": WIDTH, "height": 950})
+        page.emulate_media(media="print")
         page.set_default_timeout(600_000)
         for path in paths:
             page.goto(f"http://127.0.0.1:{server.server_port}/{path}.html")

@@ -105,10 +105,11 @@ def printed(cell):
 
 
 def defined(source):
-    """Names of the functions and classes that a cell defines, else of its assignments."""
+    """Names of the public functions and classes that a cell defines, else of its assignments, else of what it defines for itself."""
     body = ast.parse(source).body
-    names = [n.name for n in body if isinstance(n, DEFINITIONS) and not n.name.startswith("_")]
-    return names or [t.id for n in body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)]
+    names = [n.name for n in body if isinstance(n, DEFINITIONS)]
+    assigned = [t.id for n in body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)]
+    return [name for name in names if not name.startswith("_")] or assigned or names
 
 
 def line(kind, mark, text, n_lines):
@@ -124,7 +125,7 @@ def summary(page, cell, source):
     if kind == "verify":
         return line(kind, "✓ checked", html.escape(printed(cell).strip().split("\n")[0]), n)
     if kind == "export":
-        return line(kind, "code", ", ".join(f"<code>{name}</code>" for name in defined(source)), n)
+        return line(kind, "code", ", ".join(f"<code>{name}</code>" for name in defined(source)) or "imports", n)
     if kind == "aside":
         return line(kind, "aside", typeset(cell.source.partition("\n")[0].removeprefix("#| aside").strip().removeprefix("fold ")), n)
     return line(kind, "figure" if kind == "show" else "set-up" if kind == "setup" else "code",

@@ -145,6 +145,10 @@ COMPOSE = """() => {
     out += copy.outerHTML.replace(/ xmlns="[^"]*"/g, '');
     bottom = Math.max(bottom, at.bottom - origin.top);
   }
+  for (const label of box.querySelectorAll('.widget-methods label')) {                    /* the keys of a legend, with their names */
+    const key = label.querySelector('svg').getBoundingClientRect();
+    out += `<text x="${say(key.right - origin.left + 6)}" y="${say(key.bottom - origin.top - 2)}" font-size="14">${label.textContent.trim()}</text>`;
+  }
   const w = say(origin.width), h = Math.ceil(bottom) + 4;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${w} ${h}" width="${w}" height="${h}" font-family="sans-serif">`
     + `<rect width="100%" height="100%" fill="#fff"/>${out}</svg>\\n`;

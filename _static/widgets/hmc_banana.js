@@ -25,7 +25,7 @@ cmnWidgets.define("hmc_banana", (box) => {
   slider(controls, "number of steps", 1, 80, 1, count, (v) => String(v), (v) => { count = v; draw(); });
   const panels = node(box, "div", {class: "widget-panels"});
   const left = plot(panels, {label: "Trajectory on a banana", x: [-3.2, 3.2], y: [-1.6, 4], xt: [-3, -2, -1, 0, 1, 2, 3], yt: [-1, 0, 1, 2, 3], h: 310,
-    xl: "q\u2080", yl: "q\u2081"});
+    xl: "first coordinate of q", yl: "second coordinate"});
   const right = plot(panels, {label: "Energy error", role: "img", x: [0, 80], y: [-2, 2], h: 310, xl: "step", yl: "energy minus energy at the start, nats"});
   /* the level where the log density is -c: y = x^2/2 +- sqrt((c - x^2/2)/2) */
   for (const c of [0.25, 1, 2, 4]) {

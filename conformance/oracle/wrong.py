@@ -4,6 +4,7 @@ A wrong formula is the right one with changed arguments, with pieces of a module
 generate.py writes conformance/cmn_conformance/wrong/<group>.json: for each case a few entries of each wrong answer, to ten digits.
 """
 
+import math
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -147,7 +148,8 @@ def differs(wrong, right, tolerance):
 
 
 def ten_digits(x):
-    return float(mp.nstr(x, 10)) + 0.0 if mp.isfinite(x) else ("inf" if x > 0 else "-inf")
+    value = float(mp.nstr(x, 10)) + 0.0
+    return value if math.isfinite(value) else "inf" if value > 0 else "-inf"
 
 
 def right_function(op):

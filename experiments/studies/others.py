@@ -6,7 +6,6 @@ CAVI-CMN from one start and from eight averaged ones.
 
 import time
 import warnings
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -20,8 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
 from cmn_literate.use.metrics import log_scores
-from experiments import grid
-from experiments.grid import DATASETS, sizes
+from experiments.grid import DATASETS, Cell, sizes
 from experiments.run import estimator, held_out, plain, split
 from experiments.store import packed
 
@@ -109,16 +107,8 @@ def forecast(method, X, y, X_new, seed, dataset):
         return np.log(p), notes
 
 
-class Cell(NamedTuple):
-    """A data set, so many of its training rows, a classifier, its seed."""
-    dataset: str
-    n_train: int
-    method: str
-    seed: int
-
-
 def plan():
-    """Cheap methods first, large sizes first."""
+    """Cells whose method is a classifier of this module: cheap methods first, large sizes first."""
     cells = []
     for method, seeds in SEEDS.items():
         for dataset in DATASETS:
@@ -132,7 +122,7 @@ def plan():
 def run(cell, records=None, data_home=None, models=None):
     """One fit and its scores; at the largest size also the score of every test row."""
     dataset, n_train, method, seed = cell
-    data, train, test = split(grid.Cell(dataset, n_train, "cavi", seed), data_home)
+    data, train, test = split(cell._replace(method="cavi"), data_home)
     labels, y = np.unique(data.y, return_inverse=True)
     Z = standardised(data.X, train)
     start = time.process_time()

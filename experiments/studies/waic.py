@@ -9,12 +9,10 @@ A row that is predicted from a latent vector that has seen its label scores far 
 """
 
 import warnings
-from typing import NamedTuple
 
 import numpy as np
 
-from experiments import grid
-from experiments.grid import waic_size
+from experiments.grid import Cell, waic_size
 from experiments.report import PAPER_WAIC
 from experiments.run import fit, plain, split
 from experiments.tables import Table
@@ -23,14 +21,6 @@ TOLERANCE = 1e-3
 BATCHES, EACH = 8, 100                                   # CAVI's draws; a sampler's chains are its batches, of EACH_CHAIN
 EACH_CHAIN = 200
 CHUNK, CHUNKS, EVERY = 64, 100, 2000                     # proposals a row at a time, and how often; of every expert for a row that kept none
-
-
-class Cell(NamedTuple):
-    """A data set, its size in the table of WAIC, a method of the grid, the seed of the start."""
-    dataset: str
-    n_train: int
-    method: str
-    seed: int
 
 
 def plan():
@@ -142,9 +132,8 @@ def run(cell, records=None, data_home=None, models=None):
     from cmn_literate.roads.mle import softmax_twice
     from cmn_literate.use.metrics import log_scores
 
-    one = grid.Cell(*cell)
-    data, train, test = split(one, data_home)
-    model = fit(one, data, train, models=models)
+    data, train, test = split(cell, data_home)
+    model = fit(cell, data, train, models=models)
     codes = np.searchsorted(model.classes_, data.y[train])
     log_p = model.predict_log_proba(data.X[train])
     metrics = {"lpd": log_scores(data.y[test], model.predict_log_proba(data.X[test]), log=True).mean()}

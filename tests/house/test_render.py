@@ -83,6 +83,7 @@ def test_typeset_has_mathematics_and_code_and_escapes_the_rest():
     ("def f(x):\n    return x\n\n\nclass C:\n    pass", ["f", "C"]),
     ("LIMIT = 3\n\n\ndef _hidden():\n    pass\n\n\ndef shown():\n    pass", ["shown"]),
     ("A = 1\nB = C = 2\n\n\ndef _hidden():\n    pass", ["A", "B", "C"]),
+    ("import math\n\n\ndef _hidden():\n    pass", ["_hidden"]),
     ("import math", []),
 ])
 def test_defined(source, names):
