@@ -58,7 +58,7 @@ function judge(c, reply) {
   const grades = Object.keys(c.out).map((name) => {
     try { return name in reply.out ? grade(c.op, name, reply.out[name], c.out[name], c.tol[give.dtype][name]) : `no output ${name}` } catch (e) { return e.message }
   })
-  const strict = c.flags.includes('SmallTilt')             // it is there for lost digits: an inaccurate answer is wrong
+  const strict = c.flags.some((f) => f === 'SmallTilt' || f === 'CutSeries')      // it is there for lost digits: an inaccurate answer is wrong
   const wrong = grades.findIndex((g) => g !== 'passed' && (strict || g !== 'inaccurate'))
   return wrong >= 0 ? ['failed', `${Object.keys(c.out)[wrong]}: ${grades[wrong]}`] : [grades.includes('inaccurate') ? 'inaccurate' : 'passed', '']
 }
