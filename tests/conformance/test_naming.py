@@ -52,7 +52,7 @@ def test_wrong_answers_belong_to_flags_and_are_small():
     for op, table in BUGS.items():
         assert {bug["flag"] for bug in table.values()} <= set(flags), op
         assert len({bug["bug"] for bug in table.values()}) == len(table), op
-    assert sum(len(item.read_text()) for item in folder.iterdir()) < 1_500_000
+    assert sum(len(item.read_text()) for item in folder.iterdir()) < 2_000_000
 
 
 def test_one_dimension_is_never_read_column_by_column():
@@ -124,7 +124,7 @@ def check(outcomes, missed):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("title", ["tuned on", "unseen"])
+@pytest.mark.parametrize("title", ["tuned on", pytest.param("unseen", marks=pytest.mark.slow)])
 def test_names_are_right_in_a_sample(title):
     bugs = [bug for bug in SETS[title] if bug.level < 6][::4]
     outcomes = shares(bugs)

@@ -61,6 +61,7 @@ def disagreement(name, n, n_judge, targets):
             for i, a in enumerate(names) for b in names[i + 1:]}
 
 
+@pytest.mark.slow
 def test_quickly():
     distance = disagreement("two classes", 60, 60_000, {"marginal": "prior"})
     assert max(distance.values()) < 5, distance
