@@ -87,7 +87,8 @@ def tolerance(values, changes, errors, dtype, terms=None, safety=SAFETY):
 
     rtol = c * eps * (1 + kappa); kappa entry by entry where that is moderate, otherwise relative to the largest entry of
     the array (then with atol = rtol * largest).  Never less than four times the error of the plain loops in arithmetic
-    of the dtype.  Where terms cancel to 0, atol is at least c * eps * the sum of their absolute values.
+    of the dtype.  Where terms cancel to 0, atol is at least c * eps * the sum of their absolute values; where all entries are
+    0, at least c * eps * their change per relative change of the inputs.
     """
     eps, tiny = mpf(2) ** -BITS[dtype], TINY[dtype]
     table = [(abs(v), c, e) for v, c, e in zip(values, changes, errors) if mp.isfinite(v)]
@@ -101,6 +102,8 @@ def tolerance(values, changes, errors, dtype, terms=None, safety=SAFETY):
     atol = mpf(0) if entrywise else rtol * top
     floor = 2 * tiny if any(v < 1e8 * tiny for v, _, _ in table) else mpf(0)
     floor = max([floor, *(safety * eps * size for v, size in zip(values, terms or (), strict=False) if v == 0)])
+    if not top:                                             # nothing but zeros: what rounding the inputs does to them
+        floor = max([floor, *(safety * eps * c for v, c, _ in table if v == 0)])
     room = max((e / (atol + floor + rtol * v) if atol + floor + rtol * v else mpf("inf") for v, _, e in table if e), default=mpf(0))
     if mp.isinf(room):
         raise ArithmeticError("an exact zero that the loops miss, insensitive to the inputs")
