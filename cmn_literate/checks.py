@@ -147,6 +147,17 @@ def check_regression_options(y, n_classes, prior_scale, intercept, tol):
                              f"{value!r}")
 
 
+def check_regression(X, y, n_classes, prior_scale, intercept, max_sweeps, tol):
+    """The arguments of fit_multinomial, in its order of complaint.
+    -> X (N,d), y (N,), number of classes, max_sweeps;   ValueError names a bad one"""
+    X = check_X(X)
+    if n_classes is not None:
+        n_classes = check_count(n_classes, "n_classes", least=2)
+    y = check_y(y, len(X), n_classes)
+    check_regression_options(y, n_classes, prior_scale, intercept, tol)
+    return X, y, n_classes or y.max() + 1, check_count(max_sweeps, "max_sweeps")
+
+
 def check_normal(m, v):
     """Means and variances as float64 arrays of one shape; ValueError unless all are
     finite and no variance is negative."""

@@ -21,8 +21,7 @@ import numpy as np
 from scipy.special import erfcx
 
 from cmn_literate.checks import (
-    check_count, check_digits, check_instance, check_normal,
-    check_regression_options, check_X, check_y)
+    check_digits, check_instance, check_normal, check_regression, check_X)
 from cmn_literate.ideas.expfam import gaussian_kl, pad, second_moment, spd_inverse
 from cmn_literate.ideas.polya_gamma import pg_kl, pg_mean
 from cmn_literate.ideas.stick_breaking import stick_counts
@@ -125,22 +124,17 @@ def fit_multinomial(X, y, n_classes=None, prior_scale=5.0, intercept=True,
     tol >= 0: stop when a sweep gains at most this many nats per row
     -> MultinomialFit. For two classes psi is the log odds of class 0.
     """
-    X = check_X(X)
-    if n_classes is not None:
-        n_classes = check_count(n_classes, "n_classes", least=2)
-    y = check_y(y, len(X), n_classes)
-    check_regression_options(y, n_classes, prior_scale, intercept, tol)
-    max_sweeps = check_count(max_sweeps, "max_sweeps")
+    X, y, n_classes, max_sweeps = check_regression(
+        X, y, n_classes, prior_scale, intercept, max_sweeps, tol)
     Xt = pad(X) if intercept else X
-    b, kappa = stick_counts(np.eye(n_classes or y.max() + 1)[y])
+    b, kappa = stick_counts(np.eye(n_classes)[y])
     xi, trace, converged = np.zeros(b.shape), [], False
     while len(trace) < max_sweeps and not converged:
         mu, S = regression_update(Xt, b, kappa, xi, prior_scale)
         xi = np.sqrt(regression_moments(Xt, mu, S)[1])
         trace.append(float(regression_bound(Xt, b, kappa, mu, S, xi, prior_scale)))
         converged = len(trace) > 1 and trace[-1] - trace[-2] <= tol * len(X)
-    return MultinomialFit(mu, S, xi, np.array(trace), len(trace), converged,
-                          bool(intercept))
+    return MultinomialFit(mu, S, xi, np.array(trace), len(trace), converged, bool(intercept))
 
 
 # book/ideas/logistic.ipynb, cell logistic-42

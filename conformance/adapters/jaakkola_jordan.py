@@ -11,7 +11,7 @@ know the other choices as well; PROFILE = EVERYTHING asks for all of them.
 import math
 
 import numpy as np
-from numpy_minimal import gamma_kl, log_cosh_half, pg_kl, pg_var, stick_logits  # noqa: F401  asked as they are
+from numpy_minimal import gamma_kl, log_cosh_half, pg_kl, pg_var, stick_log_bound, stick_logits  # noqa: F401  asked as they are
 from numpy_minimal import (categorical_entropy, digamma, gamma_mean_log, gate_logits, gaussian_entropy, gaussian_kl, lgamma, log_det, log_sigmoid,
                            log_sigmoid_normal, mng_kl, output_logits, pad, padded_second_moment, second_moment, stick_counts, tilt_kl, trace)
 
@@ -46,10 +46,6 @@ def stick_log_probs(psi):
 
 def stick_log_means(m, v):
     return walk(log_sigmoid_normal(m, v), log_sigmoid_normal(-m, v))
-
-
-def stick_log_bound(psi, psi2, xi, b, kappa):
-    return (kappa * psi - b * (math.log(2) + theta(xi) * psi2 / 2 + tilt_kl(xi))).sum(-1)
 
 
 def wishart_mean_log_det(nu, U):

@@ -19,7 +19,7 @@ import warnings
 
 import numpy as np
 
-from cmn_conformance.serve import PROTOCOL, load
+from cmn_conformance.serve import PROTOCOL, load, serve_host
 from cmn_conformance.values import decode, encode
 
 BOUNDS = ("elbo_", "bound_", "elbo", "bound")
@@ -121,17 +121,8 @@ class EstimatorHost:
 
 
 def serve(spec, params):
-    """Answer until "stop" or the end of the input."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
-    os.dup2(2, 1)                                        # whatever the estimator prints is not an answer
-    sys.stdout = sys.stderr
-    host = EstimatorHost(load(spec), params)
-    for line in sys.stdin:
-        message = json.loads(line)
-        if message["cmd"] == "stop":
-            return
-        answers.write(json.dumps(host.answer(message)) + "\n")
-        answers.flush()
+    """Answer for an estimator until "stop" or the end of the input."""
+    serve_host(lambda: EstimatorHost(load(spec), params))
 
 
 if __name__ == "__main__":

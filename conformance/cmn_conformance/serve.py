@@ -147,18 +147,23 @@ class Host:
         return {"seq": message["seq"], **reply}
 
 
-def serve(adapter):
-    """Answer until "stop" or the end of the input."""
+def serve_host(make_host):
+    """Answer by the host that make_host() returns, until "stop" or the end of the input."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
     os.dup2(2, 1)                                        # whatever the adapter prints is not an answer
     sys.stdout = sys.stderr
-    host = Host(load(adapter) if isinstance(adapter, str) else adapter)
+    host = make_host()
     for line in sys.stdin:
         message = json.loads(line)
         if message["cmd"] == "stop":
             return
         answers.write(json.dumps(host.answer(message)) + "\n")
         answers.flush()
+
+
+def serve(adapter):
+    """Answer for an adapter or its specification."""
+    serve_host(lambda: Host(load(adapter) if isinstance(adapter, str) else adapter))
 
 
 if __name__ == "__main__":
