@@ -19,7 +19,7 @@ from cmn_literate.checks import check_not_negative
 
 # sinh(x)/x in powers of x^2
 _SINH = [1 / math.factorial(2 * m + 1) for m in range(9)]
-_KL = [(m - 1) / (2 * m * (2 * m - 1)) for m in range(2, 15)]  # see eq-pg-kl-near
+_KL = [(m - 1) / (2 * m * (2 * m - 1)) for m in range(2, 26)]  # see eq-pg-kl-near
 
 
 def _split(c, edge):
@@ -72,7 +72,7 @@ def log_cosh_half(c):
 
     c (...) of any sign -> (...)
     """
-    near, x, y = _split(c, 1.0)
+    near, x, y = _split(c, 2.0)
     far = y / 2 + anp.log1p(anp.exp(-y)) - math.log(2.0)
     return anp.where(near, anp.log1p(2 * anp.sinh(x / 4) ** 2), far)
 
@@ -85,7 +85,7 @@ def pg_kl(b, c):
     0 where b = 0 or c = 0. ValueError if b is negative.
     """
     check_not_negative(b, "b")
-    near, x, y = _split(c, 0.5)
+    near, x, y = _split(c, 1.0)
     e, t2 = anp.exp(-y), anp.tanh(x / 2) ** 2
     far = log_cosh_half(y) - y / 4 * (1 - e) / (1 + e)
     return b * anp.where(near, t2**2 * _even_series(_KL, t2), far)

@@ -21,7 +21,7 @@ import groups
 import integrals
 import wrong
 from catalogue import OPS, active, flags_json, link, ops_json
-from measure import (BITS, DIGITS, each, LOOSEST_F32, SAFETY, SPECTRAL, TRIALS, encode, exact, fits, flat, real, rounding, sensitivity, shape_of, sizes,
+from measure import (BITS, DIGITS, each, LOOSEST_F32, SAFETY, WIDER, TRIALS, encode, exact, fits, flat, real, rounding, sensitivity, shape_of, sizes,
                      tolerance, two_digits)
 from mpmath import mp, mpf
 
@@ -105,7 +105,7 @@ def build(group, case):
             terms = sizes(function, arguments, outs) if level in (0, 1, 3) and not long else {}      # sums; in the others equations are solved
             outs = {name: cancelled(value, terms.get(name, ())) for name, value in outs.items()}
             changes = sensitivity(function, arguments, outs, case["id"], bits, 3 if long else TRIALS)
-            safety = case.get("safety", SAFETY) * SPECTRAL.get(op, 1)
+            safety = case.get("safety", SAFETY * WIDER.get(op, 1))
             for dtype in BITS:
                 errors = rounding(function, arguments, outs, BITS[dtype])
                 found = {name: tolerance(flat(outs[name]), changes[name], errors[name], dtype, terms.get(name), safety)

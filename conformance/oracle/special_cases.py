@@ -74,5 +74,5 @@ def polya_gamma():
         yield c("series_ends", SERIES, "CutSeries SmallTilt", b=[1] * len(ENDS), c=ENDS)
         yield c("wide_tilts", "Beyond the circle of every series.", "CutSeries HalfAngle", b=[1] * len(WIDE), c=WIDE)
         yield c("tiny_tilt", "A tilt of 1e-160: its square underflows.", "ZeroTilt SmallTilt", f64_only=True, b=[1], c=[1e-160])
-    yield case("pg_kl", "below_half", "Just below 1/2, where a series often ends; a quarter of the usual tolerance, so that one or two terms fewer show.",
+    yield case("pg_kl", "below_half", "Just below 1/2, where a series often ends; a quarter of the tolerance of rounding, so that one or two terms fewer show.",
                "CutSeries SmallTilt", how={"safety": 8}, b=[1, 1, 1], c=[0.4921875, 0.498046875, 0.49951171875])
