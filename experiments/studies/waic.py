@@ -25,7 +25,7 @@ CHUNK, CHUNKS, EVERY = 64, 100, 2000                     # proposals a row at a 
 
 def plan():
     """The two sets where a latent vector can be drawn in a moment."""
-    return [Cell(d, waic_size(d), m, s) for m, seeds in (("cavi", 4), ("mle-network", 2), ("gibbs", 1)) for d in ("sonar", "iris") for s in range(seeds)]
+    return [Cell(d, waic_size(d), m, s) for m, seeds in (("cavi", 4), ("mle-network", 2), ("gibbs", 1), ("nuts", 1)) for d in ("sonar", "iris") for s in range(seeds)]
 
 
 def seen_log_probs(theta, x1, y):
