@@ -326,6 +326,14 @@ def check_weights(sample_weight, n_rows):
     return weight
 
 
+def check_whole_weights(weight):
+    """Whole weights as int64; ValueError for fractions, which say of no row how often it is there."""
+    if (weight != np.floor(weight)).any():
+        raise ValueError("sample_weight: a sampler with one latent vector per row expected whole numbers, got "
+                         f"{weight[weight != np.floor(weight)][0]}")
+    return weight.astype(np.int64)
+
+
 def check_weighted_problem(X, y, sample_weight, n_experts, latent_dim, n_classes):
     """check_problem for rows with weights: a row of weight 0 is left out.
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import check_count, plain_array
-from cmn_literate.learners import LEARNERS
+from cmn_literate.checks import check_count, check_weights, is_number, plain_array
+from cmn_literate.learners import LEARNERS, check_learner_weights
 
 
 def as_generator(random_state):
@@ -83,6 +83,43 @@ def encode_labels(y, classes=None):
         raise ValueError("y: expected at least two classes, got one class: "
                          f"{found.tolist()}")
     return found, codes
+
+
+def class_factors(y, classes, class_weight, weight):
+    """Factor of every row from the class_weight of its label.
+
+    class_weight: {label: factor >= 0}, 1 for labels that it does not name; or "balanced": the total weight over
+    the number of classes with rows and the weight of the class.   y (N,), weight (N,) -> (N,)
+    """
+    labels, codes = encode_labels(y, classes)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        of_class = np.bincount(codes, weight, len(labels))
+        return (weight.sum() / ((of_class > 0).sum() * np.where(of_class > 0, of_class, 1.0)))[codes]
+    if not isinstance(class_weight, dict):
+        raise ValueError(f"class_weight: expected a dict, 'balanced' or None, got {class_weight!r}")
+    factors = np.ones(len(labels))
+    for label, factor in class_weight.items():
+        place = np.flatnonzero([label == known for known in labels.tolist()])
+        if not place.size:
+            raise ValueError(f"class_weight: expected labels among {labels.tolist()}, got {label!r}")
+        if not is_number(factor) or not 0 <= factor < np.inf:
+            raise ValueError(f"class_weight: expected finite numbers >= 0, got {factor!r} for {label!r}")
+        factors[place] = factor
+    return factors[codes]
+
+
+def weigh_rows(X, y, est, sample_weight=None):
+    """Rows, labels and weights of an estimator's data, the rows of weight 0 left out; weights None if each row counts once."""
+    if sample_weight is None and est.class_weight is None:
+        return X, y, None
+    check_learner_weights(est.method)
+    weight = np.ones(len(X)) if sample_weight is None else check_weights(sample_weight, len(X))
+    if est.class_weight is not None:
+        weight = weight * class_factors(y, est.classes, est.class_weight, weight)
+        check_weights(weight, len(X))
+    keep = weight > 0
+    weight = weight[keep]
+    return X[keep], y[keep], None if (weight == 1).all() else weight
 
 
 def check_classes(n_classes, n_rows):

@@ -285,11 +285,12 @@ def objective_trace(result):
     return result.elbo if hasattr(result, "elbo") else result.trace
 
 
-def run_learner(settings, Z, y, n_classes, rng, label=""):
+def run_learner(settings, Z, y, n_classes, rng, label="", weight=None):
     """One start of the learner that settings.method names.
     [eq-run-step, eq-run-resume]
 
-    settings: names of the estimator's options; Z (N,d), y (N,) in 0..n_classes-1
+    settings: names of the estimator's options; Z (N,d), y (N,) in 0..n_classes-1;
+    weight (N,) of the rows, for learners that take weights, or None
     -> its result, whether Ctrl-C ended it.  A latent_dim of None becomes
     default_latent_dim; without a whole number as random_state a checkpoint goes on
     from the generator that it began with.
@@ -301,7 +302,8 @@ def run_learner(settings, Z, y, n_classes, rng, label=""):
         rng = stored_generator(path) or rng
     steps = learner.steps(settings)
     with progress_bar(settings.verbose, steps, label, learner) as callback:
-        work = learner.begin(Z, y, n_classes, settings, rng)
+        more = () if weight is None else (weight,)
+        work = learner.begin(Z, y, n_classes, settings, rng, *more)
         run = drive(work, callback, path, options.get("n_jobs", 1))
     return work.finish(run), run.reason == "interrupted"
 
@@ -347,16 +349,16 @@ def has_converged(state):
 
 
 # book/engineering/runs.ipynb, cell runs-24
-def ascent_work(Z, y, n_classes, settings, rng):
+def ascent_work(Z, y, n_classes, settings, rng, weight=None):
     """Coordinate ascent as a Work, which finishes as a Fit.  [eq-run-step]
 
-    Z (N,d), y (N,) in 0..L-1; settings: n_experts, latent_dim, priors, init,
+    Z (N,d), y (N,) in 0..L-1, weight (N,) or None; settings: n_experts, latent_dim, priors, init,
     max_sweeps, tol, inner, omega1, accelerate as in fit; rng Generator
     Experts that are all alike and empty, the saddle, have not converged.
     """
     s, origin = settings, generator_state(rng)
     begun = begin(Z, y, s.n_experts, s.latent_dim, n_classes, s.priors, rng, s.init,
-                  s.omega1)
+                  s.omega1, weight)
     first = Ascent(begun.parameters, _tilts(begun), None, False)
 
     def ascended(run):
@@ -369,7 +371,8 @@ def ascent_work(Z, y, n_classes, settings, rng):
                                      converged=state.converged and not saddle))
 
     problem = ("cavi", Z, y, n_classes, s.n_experts, s.latent_dim, s.priors, s.init,
-               s.tol, s.inner, s.omega1, s.accelerate)
+               s.tol, s.inner, s.omega1, s.accelerate,
+               *(() if weight is None else (weight,)))
     return Work(lambda: [first], _Sweeper(begun, s.tol, s.inner, s.accelerate),
                 s.max_sweeps, ascended, problem, origin,
                 lambda states, c: states[c].bound, has_converged,
@@ -404,4 +407,4 @@ CAVI = Learner(
     ascent_work, predict_factors, pack_factors, _unpack_ascent,
     options={"checkpoint": None}, steps=lambda settings: settings.max_sweeps,
     objective="ELBO", step="sweep",
-    advice="raise max_sweeps or tol, or use accelerate=True")
+    advice="raise max_sweeps or tol, or use accelerate=True", weights="any")
