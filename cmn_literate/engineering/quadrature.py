@@ -7,17 +7,17 @@ accuracy that its weight asks for.
 """
 
 __all__ = ["stretch_normal", "smoothstep_rule", "hermite_rule", "TIERS", "node_counts",
-           "grid_rule", "cubature_rule", "sobol_rule", "antithetic_rule", "graded_rules",
-           "one_rule", "stick_means", "output_probs", "integrate_latents", "twin_experts", "RULES",
-           "latent_rules", "class_log_probs_by_expert", "class_probs_by_expert",
-           "predict_log_proba", "predict_proba"]
+           "grid_rule", "cubature_rule", "sobol_rule", "antithetic_rule", "tier_grid",
+           "graded_rules", "one_rule", "stick_means", "output_probs", "integrate_latents",
+           "twin_experts", "RULES", "latent_rules", "class_log_probs_by_expert",
+           "class_probs_by_expert", "predict_log_proba", "predict_proba"]
 
 
 # book/engineering/quadrature.ipynb, cell quadrature-02
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, ndtri, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
 from cmn_literate.checks import check_count, check_parameters, check_X
 from cmn_literate.engineering.packed import outer_features, pack_quadratic
@@ -117,6 +117,15 @@ def antithetic_rule(h, n, rng):
 
 
 # book/engineering/quadrature.ipynb, cell quadrature-23
+@lru_cache(maxsize=256)
+def tier_grid(*counts):
+    """The smoothstep grid with so many points per coordinate; the cache shares it.
+    [eq-pred-smoothstep]   -> (Q,h), (Q,)"""
+    z, w = grid_rule([smoothstep_rule(m) for m in counts])
+    z.flags.writeable = w.flags.writeable = False
+    return z, w
+
+
 def graded_rules(sharpness, weight):
     """Rules of method "auto", and which of them each pair (row, expert) gets.
     [eq-pred-nodes]
@@ -128,8 +137,7 @@ def graded_rules(sharpness, weight):
     if h <= 2:
         counts, which = np.unique(
             node_counts(sharpness, weight), axis=0, return_inverse=True)
-        return [grid_rule([smoothstep_rule(int(m)) for m in row])
-                for row in counts], which.ravel()
+        return [tier_grid(*row) for row in counts.tolist()], which.ravel()
     centre = np.zeros((1, h)), np.ones(1)
     fine = grid_rule([hermite_rule(3)] * h) if h <= 5 else cubature_rule(h)
     easy = (np.linalg.norm(sharpness, axis=1) <= 3) | (weight < 1e-3)
@@ -187,7 +195,7 @@ def _tail_means(m, v, digits):
     return total
 
 
-def stick_means(m, v, digits=12):
+def stick_means(m, v, digits=10):
     """E sigma(psi) and E sigma(-psi), psi ~ N(m, v), as probabilities.
     [eq-pred-pair]   m, v (P,) -> (P,), (P,); relative accuracy in both tails"""
     tail, low = -np.abs(m), np.empty(m.shape)
@@ -273,7 +281,9 @@ def twin_experts(parameters, tol=1e-9):
     flat = np.concatenate(
         [p.a[:, None], p.b, p.M.reshape(K, -1), p.V.reshape(K, -1)], axis=1)
     first = np.arange(K)
-    for k in range(1, K):
+    few = flat[:, :1 + p.b.shape[1]]                       # a and b alone tell most
+    alike = np.abs(few[:, None] - few) <= tol * (1 + np.abs(few))[:, None]
+    for k in np.flatnonzero(np.tril(alike.all(2), -1).any(1)):
         close = np.abs(flat[:k] - flat[k]) <= tol * (1 + np.abs(flat[k]))
         same = np.all(close, axis=1)
         first[k] = first[np.argmax(same)] if same.any() else k
@@ -372,7 +382,10 @@ def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
             gate = gate_log_probs(p, rows)
         experts = class_log_probs_by_expert(
             p, rows, method, n_nodes, n_draws, rng, np.exp(gate))
-        out[start:start + 4096] = logsumexp(gate[:, :, None] + experts, axis=1)
+        experts += gate[:, :, None]
+        top = experts.max(axis=1)
+        experts -= top[:, None]
+        out[start:start + 4096] = top + np.log(np.exp(experts).sum(axis=1))
     return out
 
 
