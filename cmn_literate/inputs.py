@@ -170,6 +170,22 @@ class Count(NamedTuple):
         return int(text)
 
 
+class Jobs(NamedTuple):
+    """A number of workers, as in scikit-learn."""
+
+    def __str__(self):
+        return "a whole number >= 1, -1 for all cores, or None: 1, or what joblib.parallel_backend says"
+
+    def check(self, value, name):
+        if value is not None and (isinstance(value, bool) or value != -1):
+            check_count(value, name)
+
+    def parse(self, text):
+        if text != "-1" and not (text.isdecimal() and int(text)):
+            raise ValueError(f"expected a whole number >= 1 or -1, got {text!r}")
+        return int(text)
+
+
 class Between(NamedTuple):
     """A number between two others."""
     low: float
@@ -234,6 +250,7 @@ CONSTRAINTS = {
     "latent_dim": (Count(none="number of classes - 1, at most 20"), "latent dimensions, h"),
     "n_init": (Count(), "starts"),
     "max_sweeps": (Count(), "limit of sweeps"),
+    "n_jobs": (Jobs(), "workers: processes for several starts or chains, threads for a sweep"),
     "inner": (Count(), "rounds of (x, omega1) per sweep"),
     "method": (Choice(LEARNERS), "how the network is learned"),
     "omega1": (Choice(("per-component", "shared")), "tilts of the outputs: one per expert, or shared by all"),

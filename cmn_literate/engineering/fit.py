@@ -25,6 +25,7 @@ from cmn_literate.network.cavi import local_factors
 from cmn_literate.network.elbo import global_kl
 from cmn_literate.network.latents import Parameters
 from cmn_literate.network.simulate import Priors
+from cmn_literate.parallel import effective_jobs, one_blas_thread
 
 
 # book/engineering/fit.ipynb, cell fit-08
@@ -123,11 +124,12 @@ def count_rows(blocks):
                else block.rows.weight.sum() for block in blocks)
 
 
-def step(resume, tol=1e-6, inner=1, accelerate=False, estep=estep):
+def step(resume, tol=1e-6, inner=1, accelerate=False, estep=estep, n_jobs=1):
     """One sweep and the stopping rule; arguments as in fit.
-    [eq-sweep, eq-mstep-bound, eq-stop]   estep as in block_sweep -> Resume"""
+    [eq-sweep, eq-mstep-bound, eq-stop]   estep, n_jobs as in block_sweep -> Resume"""
     r = resume
-    blocks, after, bound = block_sweep(r.blocks, r.parameters, r.priors, inner, estep)
+    blocks, after, bound = block_sweep(
+        r.blocks, r.parameters, r.priors, inner, estep, n_jobs)
     if accelerate:
         bound += sum(global_kl(after, r.priors).values())
         after = expand(after, r.priors)
@@ -165,7 +167,7 @@ def fit(X, y, n_experts=10, latent_dim=None, n_classes=None,
         priors=Priors(),  # noqa: B008  Priors are frozen
         rng=0, init="class-code", max_sweeps=500, tol=1e-6, inner=1,
         omega1="per-component", accelerate=False, start=None, callback=None,
-        sample_weight=None):
+        sample_weight=None, n_jobs=None):
     """CAVI for the conditional mixture network.
     [eq-sweep, eq-mstep-bound, eq-stop, eq-weighted-bound]
 
@@ -179,6 +181,7 @@ def fit(X, y, n_experts=10, latent_dim=None, n_classes=None,
     start       a Resume of the same rows to go on from; its sweeps count
     callback(n_sweeps, elbo)  called after each sweep
     sample_weight  (N,) >= 0: a weight of 2 is the row twice, 0 no row
+    n_jobs      threads, as in parallel.effective_jobs; no bit depends on it
     -> Fit.  Ctrl-C ends it after the last whole sweep, with a warning.
     ValueError names a bad argument.
     """
@@ -192,13 +195,15 @@ def fit(X, y, n_experts=10, latent_dim=None, n_classes=None,
         check_resume(start, Resume, sizes, omega1 == "shared", priors)
         _check_rows(start.blocks, X, y, weight, sizes[2])
         resume = start
+    jobs = effective_jobs(n_jobs)
     try:
-        while len(resume.elbo) < max_sweeps:
-            resume = step(resume, tol, inner, accelerate)
-            if callback is not None:
-                callback(len(resume.elbo), resume.elbo[-1])
-            if resume.converged:
-                break
+        with one_blas_thread(n_jobs):
+            while len(resume.elbo) < max_sweeps:
+                resume = step(resume, tol, inner, accelerate, n_jobs=jobs)
+                if callback is not None:
+                    callback(len(resume.elbo), resume.elbo[-1])
+                if resume.converged:
+                    break
     except KeyboardInterrupt:
         warnings.warn("interrupted: this is the fit after "
                       f"{len(resume.elbo)} whole sweeps", stacklevel=2)

@@ -33,6 +33,7 @@ from cmn_literate.inputs import default_latent_dim
 from cmn_literate.learners import (
     Learner, find_learner, learner_options, progress_bar)
 from cmn_literate.network.latents import Parameters
+from cmn_literate.parallel import effective_jobs, one_blas_thread
 from cmn_literate.storage import (
     fingerprint, generator_from, generator_state, pack_tree, read_arrays,
     unpack_tree, write_arrays)
@@ -301,10 +302,14 @@ def run_learner(settings, Z, y, n_classes, rng, label="", weight=None):
     if not isinstance(settings.random_state, Integral):      # no seed to compare
         rng = stored_generator(path) or rng
     steps = learner.steps(settings)
-    with progress_bar(settings.verbose, steps, label, learner) as callback:
-        more = () if weight is None else (weight,)
+    asked, more = getattr(settings, "n_jobs", None), () if weight is None else (weight,)
+    jobs = options.get("n_jobs", 1)              # processes, where the method has them
+    if "n_jobs" in options and "n_jobs" not in (settings.method_options or {}):
+        jobs = effective_jobs(asked)
+    with (progress_bar(settings.verbose, steps, label, learner) as callback,
+          one_blas_thread(asked)):
         work = learner.begin(Z, y, n_classes, settings, rng, *more)
-        run = drive(work, callback, path, options.get("n_jobs", 1))
+        run = drive(work, callback, path, jobs)
     return work.finish(run), run.reason == "interrupted"
 
 
@@ -327,6 +332,7 @@ class _Sweeper(NamedTuple):
     tol: float
     inner: int
     accelerate: bool
+    n_jobs: int
 
     def __call__(self, state, t):
         blocks = tuple(Block(block.rows, *tilt) for block, tilt in zip(
@@ -334,7 +340,7 @@ class _Sweeper(NamedTuple):
         elbo = () if state.bound is None else (state.bound,)
         after = step(self.begun._replace(
             parameters=state.parameters, blocks=blocks, elbo=elbo), self.tol,
-            self.inner, self.accelerate)
+            self.inner, self.accelerate, n_jobs=self.n_jobs)
         bound = after.elbo[-1]
         return Ascent(after.parameters, _tilts(after), bound, after.converged), (bound,)
 
@@ -373,7 +379,9 @@ def ascent_work(Z, y, n_classes, settings, rng, weight=None):
     problem = ("cavi", Z, y, n_classes, s.n_experts, s.latent_dim, s.priors, s.init,
                s.tol, s.inner, s.omega1, s.accelerate,
                *(() if weight is None else (weight,)))
-    return Work(lambda: [first], _Sweeper(begun, s.tol, s.inner, s.accelerate),
+    sweeper = _Sweeper(begun, s.tol, s.inner, s.accelerate,
+                       effective_jobs(getattr(s, "n_jobs", 1)))
+    return Work(lambda: [first], sweeper,
                 s.max_sweeps, ascended, problem, origin,
                 lambda states, c: states[c].bound, has_converged,
                 kinds=(Ascent, Parameters), every=100)

@@ -26,6 +26,7 @@ from cmn_literate.ideas.polya_gamma import tilt_moments, toss_moments
 from cmn_literate.ideas.stick_breaking import stick_counts
 from cmn_literate.network.experts import experts_from_inverse
 from cmn_literate.network.latents import Parameters, responsibilities
+from cmn_literate.parallel import in_order
 
 
 # book/engineering/sums.ipynb, cell sums-06
@@ -354,20 +355,26 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False, weight=Non
 
 
 # book/engineering/sums.ipynb, cell sums-36
-def block_sweep(blocks, parameters, priors, inner=1, estep=estep):
+def block_sweep(blocks, parameters, priors, inner=1, estep=estep, n_jobs=1):
     """One canonical sweep over blocks.  [eq-sweep, eq-mstep-bound]
 
     blocks of make_blocks or of the last sweep, parameters; both stay as they are
     estep  the E-step of a block: another kernel may take its place
+    n_jobs threads; no bit depends on it  [eq-fixed-order]
     -> renewed blocks, Parameters, bound after the M-step (nats)
     """
     prep, total, renewed = prepare(parameters), None, []
-    with np.errstate():
-        np.setbufsize(16)                   # ends with this block, in this thread
-        for rows, omega, gamma in blocks:
-            sums, omega, fresh = estep(prep, rows, omega, inner, gamma)
-            total = sums if total is None else add_sums(total, sums)
-            renewed.append(Block(rows, omega, None if gamma is None else fresh))
+
+    def visit(block):
+        with np.errstate():
+            np.setbufsize(16)               # ends with this block, in this thread
+            sums, omega, fresh = estep(prep, *block[:2], inner, block.gamma)
+        return sums, block._replace(
+            omega=omega, gamma=None if block.gamma is None else fresh)
+
+    for sums, block in in_order(visit, blocks, n_jobs):
+        total = sums if total is None else add_sums(total, sums)
+        renewed.append(block)
     after, log_normaliser = mstep(total, parameters, priors)
     bound = total.bound - expected_log_joint(total, prep) + log_normaliser
     return tuple(renewed), after, bound

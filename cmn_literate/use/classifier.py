@@ -12,6 +12,7 @@ __all__ = ["column_scale", "fit_starts", "CMNClassifier"]
 import warnings
 from copy import copy
 from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -20,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cmn_literate.checks import check_count
+from cmn_literate.engineering.chains import run_apart
 from cmn_literate.engineering.runs import objective_trace, run_learner
 from cmn_literate.inputs import (
     as_generator, check_classes, check_columns, check_memory, check_options,
@@ -27,6 +29,7 @@ from cmn_literate.inputs import (
 from cmn_literate.learners import find_learner, learner_options, not_converged
 from cmn_literate.network.predict import gate_probs
 from cmn_literate.network.simulate import Priors
+from cmn_literate.parallel import effective_jobs, in_order, one_blas_thread
 from cmn_literate.storage import load_model, save_model
 from cmn_literate.use.datasets import holdout_rows
 from cmn_literate.use.uncertainty import (
@@ -58,22 +61,38 @@ def column_scale(X, standardize=True, weight=None):
 
 
 # book/use/classifier.ipynb, cell classifier-34
+def _start(task, est, Z, codes, weight=None):
+    """One start of (number, seed or Generator, rows).   -> result, whether Ctrl-C cut it"""
+    i, rng, rows = task
+    return run_learner(est, Z[rows], codes[rows], len(est.classes_), np.random.default_rng(rng),
+                       f"start {i + 1} of {est.n_init}", None if weight is None else weight[rows])
+
+
+def _share(est, n):
+    """How many processes n starts get, and the estimator that each of them sees."""
+    jobs = min(effective_jobs(est.n_jobs), n)
+    if jobs == 1:
+        return 1, est
+    each = copy(est)
+    each.n_jobs, each.verbose = max(effective_jobs(est.n_jobs) // jobs, 1), 0
+    return jobs, each
+
+
 def fit_starts(est, Z, codes, weight=None):
     """The fits that the estimator keeps.  [eq-clf-average, eq-clf-select]
 
-    Z (N, d) scaled inputs, codes (N,), weight (N,) or None -> list of results, all starts or one;
-    whether Ctrl-C cut the list short (KeyboardInterrupt if it would be empty)
+    Z (N, d) scaled inputs, codes (N,), weight (N,) or None
+    -> list of results, all starts or one; whether Ctrl-C cut the list short
+    (KeyboardInterrupt if it would be empty).  No bit depends on est.n_jobs.
     """
     rngs = as_generator(est.random_state).spawn(est.n_init)
-    everything, fits, cut = np.arange(len(Z)), [], False
-    run = lambda rows, i, rng: run_learner(
-        est, Z[rows], codes[rows], len(est.classes_), rng,
-        f"start {i + 1} of {est.n_init}", None if weight is None else weight[rows])
     if est.n_init > 1 and est.select == "holdout":
-        return _best_by_holdout(est, Z, codes, weight, rngs, run)
+        return _best_by_holdout(est, Z, codes, weight, rngs)
+    (jobs, each), fits, cut = _share(est, est.n_init), [], False
+    tasks = [(i, rng, slice(None)) for i, rng in enumerate(rngs)]
+    start = partial(_start, est=each, Z=Z, codes=codes, weight=weight)
     try:
-        for i, rng in enumerate(rngs):
-            result, cut = run(everything, i, rng)
+        for result, cut in run_apart(start, tasks, jobs):
             fits.append(result)
             if cut:
                 break
@@ -87,7 +106,7 @@ def fit_starts(est, Z, codes, weight=None):
 
 
 # book/use/classifier.ipynb, cell classifier-35
-def _best_by_holdout(est, Z, codes, weight, rngs, run):
+def _best_by_holdout(est, Z, codes, weight, rngs):
     """The start with the best log score on held-out rows, fitted again on all;
     after Ctrl-C the best finished start, or else the first, as it is."""
     seeds = [int(rng.integers(2**63)) for rng in rngs]
@@ -95,9 +114,11 @@ def _best_by_holdout(est, Z, codes, weight, rngs, run):
     rows, test = holdout_rows(codes, n_test, np.random.default_rng(seeds[0]))
     rule = find_learner(est.method).predict_log_proba
     kept, best, top = None, 0, -np.inf
+    jobs, each = _share(est, len(seeds))
+    tasks = [(i, seed, rows) for i, seed in enumerate(seeds)]
+    start = partial(_start, Z=Z, codes=codes, weight=weight)
     try:
-        for i, seed in enumerate(seeds):
-            result, cut = run(rows, i, np.random.default_rng(seed))
+        for i, (result, cut) in enumerate(run_apart(partial(start, est=each), tasks, jobs)):
             kept = result if i == 0 else kept
             if cut:
                 return [kept], True
@@ -105,7 +126,7 @@ def _best_by_holdout(est, Z, codes, weight, rngs, run):
             value = np.average(log_p, weights=None if weight is None else weight[test])
             if value > top:
                 best, top, kept = i, value, result
-        again, cut = run(np.arange(len(Z)), best, np.random.default_rng(seeds[best]))
+        again, cut = start((best, seeds[best], slice(None)), est)
         return [kept if cut else again], cut
     except KeyboardInterrupt:
         if kept is None:
@@ -131,6 +152,9 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     method_options   dict of the method's own options: find_learner(name).options;
                   "checkpoint": a file that a run is kept in and goes on from
     classes       the label set, if the y given to fit need not hold all of it
+    n_jobs        processes for several starts or chains, threads for a sweep and a
+                  forecast; None: 1, or as joblib.parallel_backend says.  The numbers
+                  do not depend on it
     class_weight  a dict {label: factor} or "balanced", as in scikit-learn: factors
                   on the weights of a class's rows
 
@@ -146,7 +170,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
                  init="class-code", standardize=True, random_state=None, verbose=0,
                  method="cavi", select="average", holdout=0.2,
                  omega1="per-component", accelerate=False, classes=None,
-                 method_options=None, class_weight=None):
+                 method_options=None, class_weight=None, n_jobs=None):
         self.n_experts = n_experts
         self.latent_dim = latent_dim
         self.priors = priors
@@ -166,6 +190,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         self.classes = classes
         self.method_options = method_options
         self.class_weight = class_weight
+        self.n_jobs = n_jobs
 
     def get_params(self, deep=True):
         """Options by name; with deep those of the priors too, as priors__sigma0."""
@@ -245,7 +270,12 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         """Log class probabilities (n, L) in nats; the kept starts averaged."""
         Z = self.inputs(X)
         rule = find_learner(self.method_).predict_log_proba
-        return average_log_proba([rule(result, Z) for result in self.fits_])
+        parts = [Z[first:first + 256] for first in range(0, len(Z), 256)]
+        average = lambda part: average_log_proba(
+            [rule(result, part) for result in self.fits_])
+        with one_blas_thread(self.n_jobs):
+            jobs = effective_jobs(self.n_jobs)
+            return np.concatenate(list(in_order(average, parts, jobs)))
 
     def predict_proba(self, X):
         """Class probabilities (n, L), columns in the order of classes_."""
