@@ -13,6 +13,8 @@ NOTEBOOKS ?= $(sort $(wildcard book/*/*.ipynb))
 
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
+# the last bits of stored numbers are those of the NumPy kernel, whether numba is there or not
+export CMN_KERNEL := numpy
 # the chapters import the experiments, which are not installed; .venv knows them by its checkout.pth, so that Jupyter finds them too
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 ifneq ($(wildcard ../shared/data),)

@@ -25,7 +25,7 @@ from cmn_literate.network.cavi import local_factors
 from cmn_literate.network.elbo import global_kl
 from cmn_literate.network.latents import Parameters
 from cmn_literate.network.simulate import Priors
-from cmn_literate.parallel import effective_jobs, one_blas_thread
+from cmn_literate.parallel import effective_jobs, find_estep, one_blas_thread
 
 
 # book/engineering/fit.ipynb, cell fit-08
@@ -195,11 +195,12 @@ def fit(X, y, n_experts=10, latent_dim=None, n_classes=None,
         check_resume(start, Resume, sizes, omega1 == "shared", priors)
         _check_rows(start.blocks, X, y, weight, sizes[2])
         resume = start
-    jobs = effective_jobs(n_jobs)
+    jobs, K = effective_jobs(n_jobs), len(resume.parameters.M)
+    kernel = find_estep(len(X), K, resume.n_classes - 1, resume.shared) or estep
     try:
         with one_blas_thread(n_jobs):
             while len(resume.elbo) < max_sweeps:
-                resume = step(resume, tol, inner, accelerate, n_jobs=jobs)
+                resume = step(resume, tol, inner, accelerate, kernel, jobs)
                 if callback is not None:
                     callback(len(resume.elbo), resume.elbo[-1])
                 if resume.converged:

@@ -9,19 +9,21 @@ at once.
 
 __all__ = ["CHUNK", "MAGIC", "MAGIC_BITS", "LOG2E", "LN2_HIGH", "LN2_LOW", "NUMBA", "jit",
            "expm1_negative", "log_positive", "SQUARE", "PRODUCT", "HEIGHT", "COST", "ONE", "SHARE",
-           "rows_estep", "compiled_estep", "kernel_ready", "compile_kernel"]
+           "rows_estep", "compiled_estep", "compile_kernel"]
 
 
 # book/engineering/kernel.ipynb, cell kernel-02
 import math
 import os
 import threading
+from contextlib import suppress
 
 import numpy as np
 
 from cmn_literate.engineering.packed import outer_features
 from cmn_literate.engineering.sums import Sums
 from cmn_literate.ideas.stick_breaking import stick_counts
+from cmn_literate.parallel import kernel_mark
 
 
 # book/engineering/kernel.ipynb, cell kernel-05
@@ -508,24 +510,6 @@ def compiled_estep(prep, rows, omega, inner=1, gamma=None):
 
 
 # book/engineering/kernel.ipynb, cell kernel-19
-def _mark():
-    """A file that is there once the kernel has been compiled, for this source and
-    these versions."""
-    from importlib.metadata import PackageNotFoundError, version
-    try:
-        stat, numba = os.stat(__file__), version("numba")
-    except (PackageNotFoundError, NameError, OSError):
-        return None
-    name = f"kernel-{stat.st_mtime_ns}-{stat.st_size}-{numba}-{np.__version__}.ready"
-    return os.path.join(os.path.dirname(__file__), "__pycache__", name)
-
-
-def kernel_ready():
-    """Whether numba is there and the kernel is on disk."""
-    mark = _mark()
-    return mark is not None and os.path.exists(mark)
-
-
 def compile_kernel():
     """Compile the kernel, once for an installation (seconds).
 
@@ -539,7 +523,5 @@ def compile_kernel():
     one, two, three = a((1, 1)), a((2, 1)), a((1, 3))
     rows_estep(one, two, one, one, one, one, two, three, one, 1, one, one, one, one,
                a((0, 1)), two, one, three, one)
-    try:
-        open(_mark(), "w").close()
-    except OSError:
-        pass
+    with suppress(OSError):
+        open(kernel_mark(), "w").close()

@@ -28,12 +28,12 @@ from cmn_literate.checks import check_checkpoint, check_count
 from cmn_literate.engineering.chains import run_chains
 from cmn_literate.engineering.fit import Fit, Resume, begin, finish, step
 from cmn_literate.engineering.quadrature import predict_log_proba
-from cmn_literate.engineering.sums import Block
+from cmn_literate.engineering.sums import Block, estep
 from cmn_literate.inputs import default_latent_dim
 from cmn_literate.learners import (
     Learner, find_learner, learner_options, progress_bar)
 from cmn_literate.network.latents import Parameters
-from cmn_literate.parallel import effective_jobs, one_blas_thread
+from cmn_literate.parallel import effective_jobs, find_estep, one_blas_thread
 from cmn_literate.storage import (
     fingerprint, generator_from, generator_state, pack_tree, read_arrays,
     unpack_tree, write_arrays)
@@ -333,6 +333,7 @@ class _Sweeper(NamedTuple):
     inner: int
     accelerate: bool
     n_jobs: int
+    estep: Callable
 
     def __call__(self, state, t):
         blocks = tuple(Block(block.rows, *tilt) for block, tilt in zip(
@@ -340,7 +341,7 @@ class _Sweeper(NamedTuple):
         elbo = () if state.bound is None else (state.bound,)
         after = step(self.begun._replace(
             parameters=state.parameters, blocks=blocks, elbo=elbo), self.tol,
-            self.inner, self.accelerate, n_jobs=self.n_jobs)
+            self.inner, self.accelerate, self.estep, self.n_jobs)
         bound = after.elbo[-1]
         return Ascent(after.parameters, _tilts(after), bound, after.converged), (bound,)
 
@@ -379,8 +380,9 @@ def ascent_work(Z, y, n_classes, settings, rng, weight=None):
     problem = ("cavi", Z, y, n_classes, s.n_experts, s.latent_dim, s.priors, s.init,
                s.tol, s.inner, s.omega1, s.accelerate,
                *(() if weight is None else (weight,)))
+    kernel = find_estep(len(y), s.n_experts, n_classes - 1, begun.shared) or estep
     sweeper = _Sweeper(begun, s.tol, s.inner, s.accelerate,
-                       effective_jobs(getattr(s, "n_jobs", 1)))
+                       effective_jobs(getattr(s, "n_jobs", 1)), kernel)
     return Work(lambda: [first], sweeper,
                 s.max_sweeps, ascended, problem, origin,
                 lambda states, c: states[c].bound, has_converged,
