@@ -79,7 +79,7 @@ notebooks: $(READY)     ## tangle and execute every chapter, then write the gene
 	$(PY) tools/pages.py
 
 bench: $(READY)         ## time per sweep against its floor
-	$(PY) benchmarks/sweep.py
+	CMN_KERNEL= $(PY) benchmarks/sweep.py
 	$(PY) benchmarks/roads.py
 
 results: $(READY)       ## run what is missing of a study: make results STUDY=restarts (stop and start as you like)

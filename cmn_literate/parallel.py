@@ -5,11 +5,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 
 from cmn_literate.checks import check_count
-
-WORTH = 200_000                 # rows x experts x sticks: from here on loading the kernel pays within one fit
 
 
 def cores():
@@ -71,32 +68,3 @@ def joblib_backend():
     """joblib.Parallel if a backend is active that asks for several workers, else None."""
     joblib = sys.modules.get("joblib")
     return joblib.Parallel if joblib is not None and joblib.effective_n_jobs(None) > 1 else None
-
-
-def kernel_mark():
-    """The file that says that the kernel, of this source and with these versions, is compiled; "" without numba."""
-    source = os.path.join(os.path.dirname(__file__), "engineering", "kernel.py")
-    try:
-        stat, versions = os.stat(source), f"{version('numba')}-{version('numpy')}"
-    except (PackageNotFoundError, OSError):
-        return ""
-    return os.path.join(os.path.dirname(source), "__pycache__", f"kernel-{stat.st_mtime_ns}-{stat.st_size}-{versions}.ready")
-
-
-def find_estep(n_rows, n_experts, n_sticks, shared=False):
-    """The kernel of a fit: compiled_estep, or None for the NumPy one.
-
-    The environment variable CMN_KERNEL: "numpy" never, "numba" always (ImportError without numba); without it,
-    where numba is there, the kernel has been compiled before (compile_kernel), and a sweep has work enough to
-    make up for loading it.   ValueError for another value.
-    """
-    asked = os.environ.get("CMN_KERNEL", "auto")
-    if asked not in ("auto", "numpy", "numba"):
-        raise ValueError(f"CMN_KERNEL: expected numpy, numba or auto, got {asked!r}")
-    small = n_rows * n_experts * n_sticks < WORTH
-    if asked == "numpy" or shared or asked == "auto" and (small or not os.path.exists(kernel_mark())):
-        return None
-    from cmn_literate.engineering.kernel import NUMBA, compiled_estep
-    if NUMBA is None:
-        raise ImportError("CMN_KERNEL=numba needs numba: pip install 'cmn_literate[fast]'")
-    return compiled_estep

@@ -18,6 +18,7 @@ import numpy as np
 from cmn_literate.checks import (
     check_resume, check_start_options, check_sweep_options, check_weighted_problem,
     check_X, check_y)
+from cmn_literate.compiled import find_estep
 from cmn_literate.engineering.starts import init_parameters
 from cmn_literate.engineering.sums import block_sweep, estep, make_blocks, make_rows
 from cmn_literate.ideas.expfam import second_moment
@@ -25,7 +26,7 @@ from cmn_literate.network.cavi import local_factors
 from cmn_literate.network.elbo import global_kl
 from cmn_literate.network.latents import Parameters
 from cmn_literate.network.simulate import Priors
-from cmn_literate.parallel import effective_jobs, find_estep, one_blas_thread
+from cmn_literate.parallel import effective_jobs, one_blas_thread
 
 
 # book/engineering/fit.ipynb, cell fit-08

@@ -7,23 +7,21 @@ error, because without a vector library those are what keeps a compiler from wor
 at once.
 """
 
-__all__ = ["CHUNK", "MAGIC", "MAGIC_BITS", "LOG2E", "LN2_HIGH", "LN2_LOW", "NUMBA", "jit",
-           "expm1_negative", "log_positive", "SQUARE", "PRODUCT", "HEIGHT", "COST", "ONE", "SHARE",
-           "rows_estep", "compiled_estep", "compile_kernel"]
+__all__ = ["CHUNK", "MAGIC", "MAGIC_BITS", "LOG2E", "LN2_HIGH", "LN2_LOW", "expm1_negative",
+           "log_positive", "SQUARE", "PRODUCT", "HEIGHT", "COST", "ONE", "SHARE", "rows_estep",
+           "compiled_estep"]
 
 
 # book/engineering/kernel.ipynb, cell kernel-02
 import math
-import os
 import threading
-from contextlib import suppress
 
 import numpy as np
 
+from cmn_literate.compiled import bit_casts, jit
 from cmn_literate.engineering.packed import outer_features
 from cmn_literate.engineering.sums import Sums
 from cmn_literate.ideas.stick_breaking import stick_counts
-from cmn_literate.parallel import kernel_mark
 
 
 # book/engineering/kernel.ipynb, cell kernel-05
@@ -31,51 +29,7 @@ CHUNK = 224                               # rows at a time, at most
 MAGIC, MAGIC_BITS = 6755399441055744.0, 0x4338000000000000            # 1.5 * 2^52
 LOG2E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
 
-def _numba():
-    """The package numba; None where it is missing or CMN_KERNEL says numpy."""
-    if os.environ.get("CMN_KERNEL") == "numpy":
-        return None
-    try:
-        import numba
-        import numba.extending
-    except ImportError:
-        return None
-    return numba
-
-
-NUMBA = _numba()
-
-
-def jit(exact=False, **options):
-    """Compile, with sums in any order or (exact) in the order as written.  Without
-    numba: the function as it is."""
-    if NUMBA is None:
-        return lambda function: function
-    free = {"contract"} if exact else {"contract", "reassoc", "nsz"}
-    return NUMBA.njit(fastmath=free, error_model="numpy", **options)
-
-
-def _bit_casts():
-    """Two functions: the bits of a float64 as a whole number, and back."""
-    if NUMBA is None:
-        return (lambda x: int(np.float64(x).view(np.int64)),
-                lambda i: float(np.array(i & (1 << 64) - 1, np.uint64).view(float)))
-    from llvmlite import ir
-    types, intrinsic = NUMBA.types, NUMBA.extending.intrinsic
-
-    @intrinsic
-    def to_bits(context, x):
-        return types.int64(types.float64), lambda context, builder, signature, args: (
-            builder.bitcast(args[0], ir.IntType(64)))
-
-    @intrinsic
-    def from_bits(context, i):
-        return types.float64(types.int64), lambda context, builder, signature, args: (
-            builder.bitcast(args[0], ir.DoubleType()))
-    return to_bits, from_bits
-
-
-_to_bits, _from_bits = _bit_casts()
+_to_bits, _from_bits = bit_casts()
 
 
 # book/engineering/kernel.ipynb, cell kernel-06
@@ -85,18 +39,9 @@ def expm1_negative(x):
     t = x * LOG2E + MAGIC
     k = t - MAGIC
     r = (x - k * LN2_HIGH) - k * LN2_LOW
-    p = 1 / 6227020800.0
-    p = p * r + 1 / 479001600.0
-    p = p * r + 1 / 39916800.0
-    p = p * r + 1 / 3628800.0
-    p = p * r + 1 / 362880.0
-    p = p * r + 1 / 40320.0
-    p = p * r + 1 / 5040.0
-    p = p * r + 1 / 720.0
-    p = p * r + 1 / 120.0
-    p = p * r + 1 / 24.0
-    p = p * r + 1 / 6.0
-    p = p * r + 0.5
+    p = ((1 / 6227020800.0 * r + 1 / 479001600.0) * r + 1 / 39916800.0) * r + 1 / 3628800.0
+    p = (((p * r + 1 / 362880.0) * r + 1 / 40320.0) * r + 1 / 5040.0) * r + 1 / 720.0
+    p = (((p * r + 1 / 120.0) * r + 1 / 24.0) * r + 1 / 6.0) * r + 0.5
     p = p * r * r + r
     two = _from_bits((_to_bits(t) << 52) + 0x3FF0000000000000)        # 2^k
     return two * p + (two - 1.0)
@@ -110,17 +55,9 @@ def log_positive(x):
     m = _from_bits(bits - (k << 52))
     f = (m - 1.0) / (m + 1.0)
     s = f * f
-    p = 1 / 23.0
-    p = p * s + 1 / 21.0
-    p = p * s + 1 / 19.0
-    p = p * s + 1 / 17.0
-    p = p * s + 1 / 15.0
-    p = p * s + 1 / 13.0
-    p = p * s + 1 / 11.0
-    p = p * s + 1 / 9.0
-    p = p * s + 1 / 7.0
-    p = p * s + 1 / 5.0
-    p = p * s + 1 / 3.0
+    p = ((1 / 23.0 * s + 1 / 21.0) * s + 1 / 19.0) * s + 1 / 17.0
+    p = (((p * s + 1 / 15.0) * s + 1 / 13.0) * s + 1 / 11.0) * s + 1 / 9.0
+    p = ((p * s + 1 / 7.0) * s + 1 / 5.0) * s + 1 / 3.0
     k = _from_bits(k + MAGIC_BITS) - MAGIC
     return k * LN2_HIGH + (2.0 * f * s * p + (k * LN2_LOW + 2.0 * f))
 
@@ -507,21 +444,3 @@ def compiled_estep(prep, rows, omega, inner=1, gamma=None):
     return Sums(bound[0, 0], gram[:, -1], gram, cross.transpose(1, 0, 2), squares,
                 output_gram, kappa @ mean1.T, (b0.T @ share * gate) @ F.T,
                 kappa0.T @ gram[:, -len(XtT):]), new, gamma
-
-
-# book/engineering/kernel.ipynb, cell kernel-19
-def compile_kernel():
-    """Compile the kernel, once for an installation (seconds).
-
-    ImportError without numba.  Where the package's folder cannot be written, every
-    process has to ask for the kernel by CMN_KERNEL=numba.
-    """
-    if NUMBA is None:
-        raise ImportError("the compiled kernel needs numba: pip install "
-                          "'cmn_literate[fast]' (and CMN_KERNEL is not numpy)")
-    a = np.ones
-    one, two, three = a((1, 1)), a((2, 1)), a((1, 3))
-    rows_estep(one, two, one, one, one, one, two, three, one, 1, one, one, one, one,
-               a((0, 1)), two, one, three, one)
-    with suppress(OSError):
-        open(kernel_mark(), "w").close()

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmn_literate.checks import check_checkpoint, check_count
+from cmn_literate.compiled import find_estep
 from cmn_literate.engineering.chains import run_chains
 from cmn_literate.engineering.fit import Fit, Resume, begin, finish, step
 from cmn_literate.engineering.quadrature import predict_log_proba
@@ -33,7 +34,7 @@ from cmn_literate.inputs import default_latent_dim
 from cmn_literate.learners import (
     Learner, find_learner, learner_options, progress_bar)
 from cmn_literate.network.latents import Parameters
-from cmn_literate.parallel import effective_jobs, find_estep, one_blas_thread
+from cmn_literate.parallel import effective_jobs, one_blas_thread
 from cmn_literate.storage import (
     fingerprint, generator_from, generator_state, pack_tree, read_arrays,
     unpack_tree, write_arrays)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from cmn_literate import CMNClassifier, parallel
+from cmn_literate import CMNClassifier, compiled, parallel
 from cmn_literate.engineering import kernel
 from cmn_literate.engineering.chains import run_apart
 from cmn_literate.engineering.fit import fit
@@ -21,9 +21,9 @@ SCRIPT = """
 import os, numpy as np
 from cmn_literate.engineering import kernel
 from cmn_literate.engineering.fit import fit
-from cmn_literate.parallel import find_estep
+from cmn_literate.compiled import find_estep, find_numba
 X = np.random.default_rng(0).normal(size=(300, 2))
-assert (kernel.NUMBA is None) == (os.environ["CMN_KERNEL"] == "numpy")
+assert (find_numba() is None) == (os.environ["CMN_KERNEL"] == "numpy")
 assert (find_estep(300, 3, 2) is kernel.compiled_estep) == (os.environ["CMN_KERNEL"] == "numba")
 print(repr(fit(X, np.arange(300) % 3, 3, max_sweeps=30).elbo.tolist()))
 """
@@ -65,22 +65,22 @@ def test_extreme_parameters():
 def test_choice(monkeypatch):
     monkeypatch.setenv("CMN_KERNEL", "fortran")
     with pytest.raises(ValueError, match="CMN_KERNEL: expected numpy, numba or auto"):
-        parallel.find_estep(10**6, 10, 4)
+        compiled.find_estep(10**6, 10, 4)
     monkeypatch.setenv("CMN_KERNEL", "numpy")
-    assert parallel.find_estep(10**6, 10, 4) is None
+    assert compiled.find_estep(10**6, 10, 4) is None
     monkeypatch.setenv("CMN_KERNEL", "auto")
-    monkeypatch.setattr(parallel, "kernel_mark", lambda: __file__)
-    monkeypatch.setattr(kernel, "NUMBA", np)
-    assert parallel.find_estep(10**6, 10, 4) is kernel.compiled_estep
-    assert parallel.find_estep(10**6, 10, 4, shared=True) is None and parallel.find_estep(100, 10, 4) is None
-    monkeypatch.setattr(parallel, "kernel_mark", lambda: "")
-    assert parallel.find_estep(10**6, 10, 4) is None
-    monkeypatch.setattr(kernel, "NUMBA", None)
+    monkeypatch.setattr(compiled, "kernel_mark", lambda: __file__)
+    monkeypatch.setattr(compiled, "find_numba", lambda: np)
+    assert compiled.find_estep(10**6, 10, 4) is kernel.compiled_estep
+    assert compiled.find_estep(10**6, 10, 4, shared=True) is None and compiled.find_estep(100, 10, 4) is None
+    monkeypatch.setattr(compiled, "kernel_mark", lambda: "")
+    assert compiled.find_estep(10**6, 10, 4) is None
+    monkeypatch.setattr(compiled, "find_numba", lambda: None)
     with pytest.raises(ImportError, match="cmn_literate.fast"):
-        kernel.compile_kernel()
+        compiled.compile_kernel()
     monkeypatch.setenv("CMN_KERNEL", "numba")
     with pytest.raises(ImportError, match="cmn_literate.fast"):
-        parallel.find_estep(10, 10, 4)
+        compiled.find_estep(10, 10, 4)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

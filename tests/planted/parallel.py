@@ -4,5 +4,4 @@ FAULTS = [
     ("jobs-minus-one-is-one", "return cores()\n    return check_count", "return 1\n    return check_count", TESTS),
     ("blas-threads-stay", "libraries.limit(limits=1,", "libraries.limit(limits=2,", TESTS),
     ("joblib-backend-ignored", "joblib.effective_n_jobs(None) > 1 else None", "joblib.effective_n_jobs(None) > 99 else None", TESTS),
-    ("kernel-for-shared-tilts", 'if asked == "numpy" or shared or', 'if asked == "numpy" or', TESTS),
 ]
