@@ -13,6 +13,8 @@ NOTEBOOKS ?= $(sort $(wildcard book/*/*.ipynb))
 
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
+# the last bits of stored numbers are those of the NumPy kernel, whether numba is there or not
+export CMN_KERNEL := numpy
 # the chapters import the experiments, which are not installed; .venv knows them by its checkout.pth, so that Jupyter finds them too
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 ifneq ($(wildcard ../shared/data),)
@@ -77,7 +79,7 @@ notebooks: $(READY)     ## tangle and execute every chapter, then write the gene
 	$(PY) tools/pages.py
 
 bench: $(READY)         ## time per sweep against its floor
-	$(PY) benchmarks/sweep.py
+	CMN_KERNEL= $(PY) benchmarks/sweep.py
 	$(PY) benchmarks/roads.py
 
 results: $(READY)       ## run what is missing of a study: make results STUDY=restarts (stop and start as you like)

@@ -5,6 +5,9 @@
 The floor is timed in the same process, right after the sweep: the 4 matrix products of size N x K x D(D+1)/2, two products
 (h(h+1)/2 x L-1) (L-1 x NK), (h^3 + 3h^2 + 2h)/3 multiply passes over N x K numbers in cache-sized pieces, and one pass each of
 exp, log and tanh over N x K x (L-1) numbers.  A sweep includes the bound that the stopping rule needs.
+
+A second table has the wall time of a sweep by NumPy and by the compiled kernel, on one thread and on two, a third what a first fit
+costs a fresh process.  Without numba they have NumPy's rows alone.
 """
 import os
 
@@ -12,6 +15,8 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
 import platform
+import subprocess
+import sys
 import time
 import tracemalloc
 
@@ -64,28 +69,28 @@ def with_usual_buffers(*arguments):
     return estep(*arguments)
 
 
-def sweep_work(N, d, K, L, estep=estep):
+def sweep_work(N, d, K, L, estep=estep, n_jobs=1):
     """A function that does one sweep of a running fit."""
     X, y = problem(N, d, K, L)
     priors, rng = Priors(), np.random.default_rng(0)
     state = [make_blocks(X, y, K, L - 1, L), init_parameters(X, y, K, L - 1, L, priors, rng)]
 
     def work():
-        state[:] = block_sweep(*state, priors, estep=estep)[:2]
+        state[:] = block_sweep(*state, priors, estep=estep, n_jobs=n_jobs)[:2]
 
     return work
 
 
-def best_times(functions, seconds=1.5):
-    """Best CPU time of each function, calls interleaved so that all meet the same machine."""
+def best_times(functions, seconds=1.5, clock=time.process_time):
+    """Best time of each function, calls interleaved so that all meet the same machine."""
     best, end = [np.inf] * len(functions), time.perf_counter() + seconds
     for function in functions:
         function()
     while time.perf_counter() < end:
         for i, function in enumerate(functions):
-            start = time.process_time()
+            start = clock()
             function()
-            best[i] = min(best[i], time.process_time() - start)
+            best[i] = min(best[i], clock() - start)
     return best
 
 
@@ -97,6 +102,42 @@ def peak_memory(N, d, K, L):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak, 8 * N * (K * (L - 1) + (d + 1) + 2 * (L - 1))
+
+
+FIRST = """import time; start = time.perf_counter()
+import numpy as np
+from cmn_literate.engineering.fit import fit
+X = np.random.default_rng(0).normal(size=({0}, 2))
+ready = time.perf_counter(); fit(X, np.arange({0}) % 5, 10, max_sweeps=100, tol=-np.inf); first = time.perf_counter()
+fit(X, np.arange({0}) % 5, 10, max_sweeps=100, tol=-np.inf); print(first - ready, time.perf_counter() - first)"""
+
+
+def kernels():
+    """{name: E-step} of this machine."""
+    from cmn_literate.compiled import compile_kernel, find_numba
+    if find_numba() is None:
+        return {"numpy": estep}
+    from cmn_literate.engineering.kernel import compiled_estep
+    compile_kernel()
+    return {"numpy": estep, "numba": compiled_estep}
+
+
+def kernel_tables():
+    """Print sweeps by kernel and number of threads, and first fits of a fresh process."""
+    known = kernels()
+    pairs = [(name, jobs) for name in known for jobs in (1, 2)]
+    print("\nwall ms per sweep, kernel and threads; in brackets: times faster than NumPy on one thread")
+    print(f"{'N':>6} {'d':>4} {'K':>3} {'L':>3} {'blocks':>6} " + " ".join(f"{f'{name} {jobs}':>15}" for name, jobs in pairs))
+    for N, d, K, L in [*SIZES[:4], SIZES[5], (1600, 2, 10, 2)]:
+        best = best_times([sweep_work(N, d, K, L, known[name], jobs) for name, jobs in pairs], 3.0, time.perf_counter)
+        print(f"{N:>6} {d:>4} {K:>3} {L:>3} {len(make_blocks(*problem(N, d, K, L), K, L - 1, L)):>6} "
+              + " ".join(f"{f'{t * 1e3:.2f} ({best[0] / t:.1f})':>15}" for t in best), flush=True)
+    print("\nseconds of a fit of 100 sweeps, d=2, K=10, L=5, in a fresh process (without its imports): the first and the second")
+    for N in (400, 1600, 25600):
+        for name in known:
+            out = subprocess.run([sys.executable, "-c", FIRST.format(N)], env={**os.environ, "CMN_KERNEL": name}, check=True,
+                                 capture_output=True, text=True).stdout
+            print(f"N = {N:>6} {name:6s} " + " ".join(f"{float(part):7.2f}" for part in out.split()), flush=True)
 
 
 def main():
@@ -115,6 +156,7 @@ def main():
         peak, kept = peak_memory(N, 2, 10, 5)
         print(f"N = {N:>6}: {sweep / N * 1e6:6.2f} us per row, peak {peak / 1e6:6.1f} MB, of which inputs and xi1 {kept / 1e6:5.1f} MB, "
               f"rest {(peak - kept) / 1e6:5.1f} MB")
+    kernel_tables()
 
 
 if __name__ == "__main__":

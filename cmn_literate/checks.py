@@ -314,6 +314,40 @@ def check_problem(X, y, n_experts, latent_dim, n_classes):
     return X, y, (check_count(n_experts, "n_experts"), h, L)
 
 
+def check_weights(sample_weight, n_rows):
+    """Weights of the rows as a float64 array (N,); ValueError unless there is one finite number >= 0 per row."""
+    weight = real_array(sample_weight, "sample_weight")
+    if weight.shape != (n_rows,):
+        raise ValueError(f"sample_weight: expected one weight for each of {n_rows} rows, got shape {weight.shape}")
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        raise ValueError(f"sample_weight: expected finite numbers >= 0, got {weight[~(weight >= 0) | (weight == np.inf)][0]}")
+    if n_rows and not weight.any():
+        raise ValueError("sample_weight: expected a positive weight, got zeros only")
+    return weight
+
+
+def check_whole_weights(weight):
+    """Whole weights as int64; ValueError for fractions, which say of no row how often it is there."""
+    if (weight != np.floor(weight)).any():
+        raise ValueError("sample_weight: a sampler with one latent vector per row expected whole numbers, got "
+                         f"{weight[weight != np.floor(weight)][0]}")
+    return weight.astype(np.int64)
+
+
+def check_weighted_problem(X, y, sample_weight, n_experts, latent_dim, n_classes):
+    """check_problem for rows with weights: a row of weight 0 is left out.
+
+    -> X, y, weights (None if every row counts once), (K, h, L)"""
+    if sample_weight is None:
+        X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
+        return X, y, None, sizes
+    X = check_X(X)
+    y, weight = check_y(y, len(X), n_classes), check_weights(sample_weight, len(X))
+    X, y, weight = (part[weight > 0] for part in (X, y, weight))
+    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
+    return X, y, None if (weight == 1).all() else weight, sizes
+
+
 def check_start_options(priors, rng, init, omega1, Priors):
     """Arguments of a fit that say where it starts."""
     if not isinstance(priors, Priors):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import check_count, plain_array
-from cmn_literate.learners import LEARNERS
+from cmn_literate.checks import check_count, check_weights, is_number, plain_array
+from cmn_literate.learners import LEARNERS, check_learner_weights
 
 
 def as_generator(random_state):
@@ -85,6 +85,43 @@ def encode_labels(y, classes=None):
     return found, codes
 
 
+def class_factors(y, classes, class_weight, weight):
+    """Factor of every row from the class_weight of its label.
+
+    class_weight: {label: factor >= 0}, 1 for labels that it does not name; or "balanced": the total weight over
+    the number of classes with rows and the weight of the class.   y (N,), weight (N,) -> (N,)
+    """
+    labels, codes = encode_labels(y, classes)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        of_class = np.bincount(codes, weight, len(labels))
+        return (weight.sum() / ((of_class > 0).sum() * np.where(of_class > 0, of_class, 1.0)))[codes]
+    if not isinstance(class_weight, dict):
+        raise ValueError(f"class_weight: expected a dict, 'balanced' or None, got {class_weight!r}")
+    factors = np.ones(len(labels))
+    for label, factor in class_weight.items():
+        place = np.flatnonzero([label == known for known in labels.tolist()])
+        if not place.size:
+            raise ValueError(f"class_weight: expected labels among {labels.tolist()}, got {label!r}")
+        if not is_number(factor) or not 0 <= factor < np.inf:
+            raise ValueError(f"class_weight: expected finite numbers >= 0, got {factor!r} for {label!r}")
+        factors[place] = factor
+    return factors[codes]
+
+
+def weigh_rows(X, y, est, sample_weight=None):
+    """Rows, labels and weights of an estimator's data, the rows of weight 0 left out; weights None if each row counts once."""
+    if sample_weight is None and est.class_weight is None:
+        return X, y, None
+    check_learner_weights(est.method)
+    weight = np.ones(len(X)) if sample_weight is None else check_weights(sample_weight, len(X))
+    if est.class_weight is not None:
+        weight = weight * class_factors(y, est.classes, est.class_weight, weight)
+        check_weights(weight, len(X))
+    keep = weight > 0
+    weight = weight[keep]
+    return X[keep], y[keep], None if (weight == 1).all() else weight
+
+
 def check_classes(n_classes, n_rows):
     """ValueError for labels that are measurements: more than 50, and more than one for every two rows."""
     if n_classes > max(50, n_rows / 2):
@@ -130,6 +167,22 @@ class Count(NamedTuple):
     def parse(self, text):
         if not text.isdecimal() or int(text) < self.least:
             raise ValueError(f"expected a whole number >= {self.least}, got {text!r}")
+        return int(text)
+
+
+class Jobs(NamedTuple):
+    """A number of workers, as in scikit-learn."""
+
+    def __str__(self):
+        return "a whole number >= 1, -1 for all cores, or None: 1, or what joblib.parallel_backend says"
+
+    def check(self, value, name):
+        if value is not None and (isinstance(value, bool) or value != -1):
+            check_count(value, name)
+
+    def parse(self, text):
+        if text != "-1" and not (text.isdecimal() and int(text)):
+            raise ValueError(f"expected a whole number >= 1 or -1, got {text!r}")
         return int(text)
 
 
@@ -197,6 +250,7 @@ CONSTRAINTS = {
     "latent_dim": (Count(none="number of classes - 1, at most 20"), "latent dimensions, h"),
     "n_init": (Count(), "starts"),
     "max_sweeps": (Count(), "limit of sweeps"),
+    "n_jobs": (Jobs(), "workers: processes for several starts or chains, threads for a sweep"),
     "inner": (Count(), "rounds of (x, omega1) per sweep"),
     "method": (Choice(LEARNERS), "how the network is learned"),
     "omega1": (Choice(("per-component", "shared")), "tilts of the outputs: one per expert, or shared by all"),

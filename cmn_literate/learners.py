@@ -29,6 +29,7 @@ class Learner(NamedTuple):
     objective: str
     step: str
     advice: str
+    weights: str = "none"
 
 
 # name -> "module:object", or the learner itself
@@ -67,6 +68,14 @@ def learner_options(est):
         raise ValueError("checkpoint: expected n_init=1, since a file holds one run; "
                          f"got n_init={est.n_init}")
     return {**defaults, **given}
+
+
+def check_learner_weights(name):
+    """ValueError for a method that knows no weights of rows."""
+    if find_learner(name).weights == "none":
+        able = [other for other in LEARNERS if find_learner(other).weights != "none"]
+        raise ValueError(f"sample_weight, class_weight: method {name!r} takes no "
+                         f"weights; those that do: {', '.join(able)}")
 
 
 def not_converged(name, learner, n_steps, value):

@@ -163,6 +163,9 @@ def _header(est):
     """What is not an array: options, names of columns, kind of labels."""
     options = {k: v for k, v in est.get_params(deep=False).items() if k != "classes"}
     options["priors"] = asdict(est.priors)
+    if isinstance(est.class_weight, dict):                  # JSON has no keys but texts
+        options["class_weight"] = [[getattr(part, "item", lambda part=part: part)() for part in pair]
+                                   for pair in est.class_weight.items()]
     if est.method_options:
         options["method_options"] = {name: os.fspath(value) if isinstance(value, os.PathLike) else value
                                      for name, value in est.method_options.items()}
@@ -199,6 +202,8 @@ def load_model(cls, path):
 def _restore(cls, header, arrays):
     options = dict(header["options"])
     options["priors"] = replace(cls().priors, **options["priors"])
+    if isinstance(options.get("class_weight"), list):
+        options["class_weight"] = {label: factor for label, factor in options["class_weight"]}
     est = cls(**options)
     labels = arrays["classes"]
     est.classes_ = labels.astype(object) if header["object_labels"] else labels

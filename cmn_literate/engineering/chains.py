@@ -6,7 +6,7 @@ the order in which chains are served, nor the number of processes, nor a night i
 change a single draw.
 """
 
-__all__ = ["spawn", "worker_pool", "run_chains"]
+__all__ = ["spawn", "worker_pool", "run_chains", "run_apart"]
 
 
 # book/engineering/chains.ipynb, cell chains-02
@@ -16,6 +16,8 @@ from collections import deque
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+
+from cmn_literate.parallel import joblib_backend
 
 
 # book/engineering/chains.ipynb, cell chains-06
@@ -79,3 +81,23 @@ def run_chains(advance, chains, unfinished, n_jobs=1):
         finally:
             for job in running:
                 job.cancel()
+
+
+def run_apart(function, items, n_jobs=1):
+    """function of every item, in n_jobs processes: those of an active joblib backend,
+    or else our own.  [eq-chain-commute]   -> iterator, in the order of the items"""
+    parallel = joblib_backend()
+    if n_jobs == 1 or len(items) < 2:
+        yield from map(function, items)
+    elif parallel is not None:
+        from joblib import delayed
+        yield from parallel(n_jobs=n_jobs)(delayed(function)(item) for item in items)
+    else:
+        with worker_pool(n_jobs) as pool:
+            jobs = [pool.submit(function, item) for item in items]
+            try:
+                for job in jobs:
+                    yield job.result()
+            finally:
+                for job in jobs:
+                    job.cancel()

@@ -6,8 +6,8 @@ written out by hand as products of matrices, are those that automatic differenti
 cost a fraction of it.
 """
 
-__all__ = ["unpack_factor", "pack_factor", "coin_tilt", "coin_cost_and_slope", "soft_counts",
-           "fast_particles", "best_tilts", "kl_and_grad", "bound_slopes"]
+__all__ = ["unpack_factor", "pack_factor", "coin_tilt", "coin_cost_and_slope", "row_mass",
+           "soft_counts", "fast_particles", "best_tilts", "kl_and_grad", "bound_slopes"]
 
 
 # book/engineering/elbo_gradients.ipynb, cell elbo_gradients-02
@@ -81,6 +81,11 @@ def coin_cost_and_slope(psi, tilt=None):
 
 
 # book/engineering/elbo_gradients.ipynb, cell elbo_gradients-11
+def row_mass(rows, gamma):
+    """gamma (K,N) times how often each of the rows counts.  [eq-weighted-bound]"""
+    return gamma if rows.weight is None else gamma * rows.weight
+
+
 def soft_counts(gamma):
     """b and kappa of the gate's sticks, rows last.  [eq-stick-counts]
     gamma (K,N) -> (K-1,N), (K-1,N)"""
@@ -275,7 +280,7 @@ def _local_path(f, eps, gamma, into_x):
 # book/engineering/elbo_gradients.ipynb, cell elbo_gradients-29
 def bound_slopes(free, noise, moves, rows, priors, tilts=(None, None)):
     """The estimate of a bound at these draws, and its slopes.
-    [eq-bb-bound, eq-bb-path, eq-bb-softmax, eq-bb-envelope]
+    [eq-bb-bound, eq-bb-path, eq-bb-softmax, eq-bb-envelope, eq-weighted-bound]
 
     free, noise named tuples of the fields of Free and Noise, rows of make_rows
     moves (S,K,h)  how each Gamma draw moves with its shape
@@ -283,10 +288,10 @@ def bound_slopes(free, noise, moves, rows, priors, tilts=(None, None)):
     -> float (nats), the kind of tuple that free is
     """
     f, h, gamma = free, len(free.mu), responsibilities(free.logits, 0)[0]
-    theta, x1 = fast_particles(f, noise)
-    label, into_beta1, into_x = _label_part(theta, x1, rows, gamma, tilts[0])
-    gate, into_beta0 = _gate_part(theta, rows, gamma, tilts[1])
-    expert, into_A, into_tau, pull = _expert_part(theta, x1, rows, gamma)
+    mass, (theta, x1) = row_mass(rows, gamma), fast_particles(f, noise)
+    label, into_beta1, into_x = _label_part(theta, x1, rows, mass, tilts[0])
+    gate, into_beta0 = _gate_part(theta, rows, mass, tilts[1])
+    expert, into_A, into_tau, pull = _expert_part(theta, x1, rows, mass)
     into_x -= pull
     entropy = f.x_C[_local_factor(f.x_C)[1]].sum(0)
     v = label + gate + expert + entropy + 0.5 * h * (1 + np.log(2 * np.pi))
@@ -295,6 +300,6 @@ def bound_slopes(free, noise, moves, rows, priors, tilts=(None, None)):
     up = (*_coefficient_path(into_beta1, noise.beta1, f.beta1_C),
           *_coefficient_path(into_beta0, noise.beta0, f.beta0_C),
           *_expert_path(f, theta, noise, moves, into_A, into_tau),
-          gamma * (v - per_row), *_local_path(f, noise.x1, gamma, into_x))
+          mass * (v - per_row), *_local_path(f, noise.x1, mass, into_x))
     kl, down = kl_and_grad(f, priors)
-    return per_row.sum() - kl, type(f)(*(u - d for u, d in zip(up, down)))
+    return (mass * v).sum() - kl, type(f)(*(u - d for u, d in zip(up, down)))

@@ -5,7 +5,7 @@ A fit is a loop around one pure step. What it needs to go on is a value of its o
 returns holds no row of the data.
 """
 
-__all__ = ["expand", "Resume", "Fit", "begin", "step", "finish", "fit"]
+__all__ = ["expand", "Resume", "Fit", "begin", "count_rows", "step", "finish", "fit"]
 
 
 # book/engineering/fit.ipynb, cell fit-02
@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cmn_literate.checks import (
-    check_problem, check_resume, check_start_options, check_sweep_options, check_X,
-    check_y)
+    check_resume, check_start_options, check_sweep_options, check_weighted_problem,
+    check_X, check_y)
+from cmn_literate.compiled import find_estep
 from cmn_literate.engineering.starts import init_parameters
 from cmn_literate.engineering.sums import block_sweep, estep, make_blocks, make_rows
 from cmn_literate.ideas.expfam import second_moment
@@ -25,6 +26,7 @@ from cmn_literate.network.cavi import local_factors
 from cmn_literate.network.elbo import global_kl
 from cmn_literate.network.latents import Parameters
 from cmn_literate.network.simulate import Priors
+from cmn_literate.parallel import effective_jobs, one_blas_thread
 
 
 # book/engineering/fit.ipynb, cell fit-08
@@ -102,31 +104,38 @@ class Fit:
 # book/engineering/fit.ipynb, cell fit-14
 def begin(X, y, n_experts=10, latent_dim=None, n_classes=None,
           priors=Priors(),  # noqa: B008  Priors are frozen
-          rng=0, init="class-code", omega1="per-component"):
+          rng=0, init="class-code", omega1="per-component", sample_weight=None):
     """A fit before its first sweep; arguments as in fit.  [eq-class-code]
 
     -> Resume.   ValueError names a bad argument.
     """
     check_start_options(priors, rng, init, omega1, Priors)
-    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
-    shared = omega1 == "shared"
-    parameters = init_parameters(X, y, *sizes, priors, np.random.default_rng(rng), init)
-    blocks = make_blocks(X, y, *sizes, shared)
+    X, y, weight, sizes = check_weighted_problem(
+        X, y, sample_weight, n_experts, latent_dim, n_classes)
+    shared, rng = omega1 == "shared", np.random.default_rng(rng)
+    parameters = init_parameters(X, y, *sizes, priors, rng, init, weight)
+    blocks = make_blocks(X, y, *sizes, shared, weight)
     return Resume(parameters, blocks, (), False, sizes[2], priors, shared)
 
 
 # book/engineering/fit.ipynb, cell fit-15
-def step(resume, tol=1e-6, inner=1, accelerate=False, estep=estep):
+def count_rows(blocks):
+    """How many rows there are, or how much they weigh.  [eq-stop]"""
+    return sum(block.rows.b.shape[1] if block.rows.weight is None
+               else block.rows.weight.sum() for block in blocks)
+
+
+def step(resume, tol=1e-6, inner=1, accelerate=False, estep=estep, n_jobs=1):
     """One sweep and the stopping rule; arguments as in fit.
-    [eq-sweep, eq-mstep-bound, eq-stop]   estep as in block_sweep -> Resume"""
+    [eq-sweep, eq-mstep-bound, eq-stop]   estep, n_jobs as in block_sweep -> Resume"""
     r = resume
-    blocks, after, bound = block_sweep(r.blocks, r.parameters, r.priors, inner, estep)
+    blocks, after, bound = block_sweep(
+        r.blocks, r.parameters, r.priors, inner, estep, n_jobs)
     if accelerate:
         bound += sum(global_kl(after, r.priors).values())
         after = expand(after, r.priors)
         bound -= sum(global_kl(after, r.priors).values())
-    n_rows = sum(block.rows.b.shape[1] for block in blocks)
-    converged = bool(r.elbo and bound - r.elbo[-1] < tol * n_rows)
+    converged = bool(r.elbo and bound - r.elbo[-1] < tol * count_rows(blocks))
     return r._replace(parameters=after, blocks=blocks, converged=converged,
                       elbo=(*r.elbo, float(bound)))
 
@@ -140,13 +149,15 @@ def finish(resume):
 
 
 # book/engineering/fit.ipynb, cell fit-18
-def _check_rows(blocks, X, y, n_classes):
-    """The rows of blocks must be those of X and y."""
+def _check_rows(blocks, X, y, weight, n_classes):
+    """The rows of blocks must be those of X and y, with these weights."""
     first = 0
     for block in blocks:
         last = first + block.rows.XtT.shape[1]
-        rows = make_rows(X[first:last], y[first:last], n_classes)
-        if not all(map(np.array_equal, rows[:3], block.rows[:3])):
+        part = None if weight is None else weight[first:last]
+        rows = make_rows(X[first:last], y[first:last], n_classes, weight=part)
+        if not all(np.array_equal(getattr(rows, name), getattr(block.rows, name))
+                   for name in ("XtT", "b", "kappa", "weight")):
             break
         first = last
     if first != len(X):
@@ -156,9 +167,10 @@ def _check_rows(blocks, X, y, n_classes):
 def fit(X, y, n_experts=10, latent_dim=None, n_classes=None,
         priors=Priors(),  # noqa: B008  Priors are frozen
         rng=0, init="class-code", max_sweeps=500, tol=1e-6, inner=1,
-        omega1="per-component", accelerate=False, start=None, callback=None):
+        omega1="per-component", accelerate=False, start=None, callback=None,
+        sample_weight=None, n_jobs=None):
     """CAVI for the conditional mixture network.
-    [eq-sweep, eq-mstep-bound, eq-stop]
+    [eq-sweep, eq-mstep-bound, eq-stop, eq-weighted-bound]
 
     X (N,d) finite, y (N,) in 0..L-1   standardise X first: the priors have a scale
     n_experts, latent_dim (L-1), n_classes (largest label + 1), priors
@@ -169,26 +181,31 @@ def fit(X, y, n_experts=10, latent_dim=None, n_classes=None,
     accelerate  move the latent axes after each M-step (expand)
     start       a Resume of the same rows to go on from; its sweeps count
     callback(n_sweeps, elbo)  called after each sweep
+    sample_weight  (N,) >= 0: a weight of 2 is the row twice, 0 no row
+    n_jobs      threads, as in parallel.effective_jobs; no bit depends on it
     -> Fit.  Ctrl-C ends it after the last whole sweep, with a warning.
     ValueError names a bad argument.
     """
     check_sweep_options(max_sweeps, tol, inner, accelerate, callback)
     model = n_experts, latent_dim, n_classes
     if start is None:
-        resume = begin(X, y, *model, priors, rng, init, omega1)
+        resume = begin(X, y, *model, priors, rng, init, omega1, sample_weight)
     else:
         check_start_options(priors, rng, init, omega1, Priors)
-        X, y, sizes = check_problem(X, y, *model)
+        X, y, weight, sizes = check_weighted_problem(X, y, sample_weight, *model)
         check_resume(start, Resume, sizes, omega1 == "shared", priors)
-        _check_rows(start.blocks, X, y, sizes[2])
+        _check_rows(start.blocks, X, y, weight, sizes[2])
         resume = start
+    jobs, K = effective_jobs(n_jobs), len(resume.parameters.M)
+    kernel = find_estep(len(X), K, resume.n_classes - 1, resume.shared) or estep
     try:
-        while len(resume.elbo) < max_sweeps:
-            resume = step(resume, tol, inner, accelerate)
-            if callback is not None:
-                callback(len(resume.elbo), resume.elbo[-1])
-            if resume.converged:
-                break
+        with one_blas_thread(n_jobs):
+            while len(resume.elbo) < max_sweeps:
+                resume = step(resume, tol, inner, accelerate, kernel, jobs)
+                if callback is not None:
+                    callback(len(resume.elbo), resume.elbo[-1])
+                if resume.converged:
+                    break
     except KeyboardInterrupt:
         warnings.warn("interrupted: this is the fit after "
                       f"{len(resume.elbo)} whole sweeps", stacklevel=2)

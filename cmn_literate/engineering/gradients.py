@@ -154,7 +154,7 @@ def gate_terms(psi):
 
 
 # book/engineering/gradients.ipynb, cell gradients-15
-def sum_over_rows(beta0, Xt, y, maps, rows, spreads, weights):
+def sum_over_rows(beta0, Xt, y, maps, rows, spreads, weights, count=None):
     """sum_n ln p(y_n) and its slopes.
     [eq-lik-expert, eq-lik-rho, eq-lik-gate-grad]
 
@@ -162,6 +162,7 @@ def sum_over_rows(beta0, Xt, y, maps, rows, spreads, weights):
     (E,N) + spreads (J,K,Q); weights (1+r,Q) = w [1, z]
     -> value, and slopes in beta0 (K-1,D), maps (J,K,E), C (J,K,r), rows (E,N)
     r = 0: there is one node, with weight 1 and no spread
+    count (N,): how often each row counts, None: once  [eq-weighted-bound]
     """
     (J, K, E), r = maps.shape, len(weights) - 1
     log_gate, stop = gate_terms(beta0 @ Xt)
@@ -180,8 +181,9 @@ def sum_over_rows(beta0, Xt, y, maps, rows, spreads, weights):
         top = joint.max(0)
         np.exp(joint - top, out=joint)
         total = joint.sum(0)
-        value += (top + np.log(total)).sum()
-        rho[:, block] = joint / total
+        once, log_p = joint / total, top + np.log(total)
+        value += log_p.sum() if count is None else log_p @ count[block]
+        rho[:, block] = once if count is None else once * count[block]
         slopes *= (-flip * rho[:, block])[:, :, None]
         direct = slopes[:, :, 0].reshape(S * K, -1)
         maps_bar[:S] += (direct @ x.T).reshape(S, K, E)
@@ -228,11 +230,12 @@ def spread_maps_grad(theta, C, C_bar):
 
 # book/engineering/gradients.ipynb, cell gradients-19
 @np.errstate(all="ignore")
-def likelihood_value_and_grad(phi, X, y, shapes, nodes):
+def likelihood_value_and_grad(phi, X, y, shapes, nodes, count=None):
     """sum_n ln p(y_n | x_n, Theta), nats, and its gradient in phi.
     [eq-lik, eq-lik-rho, eq-lik-gate-grad, eq-lik-maps-grad, eq-lik-root-grad]
 
-    phi (P,), X (N,d), y (N,), shapes Shapes, nodes Nodes -> float, (P,)
+    phi (P,), X (N,d), y (N,), shapes Shapes, nodes Nodes, count (N,) how often each
+    row counts (None: once) -> float, (P,)
     Plain numpy. NaN where Theta is not finite or exp(ln tau) overflows.
     """
     X, y, z, w = check_data(X, y, shapes, nodes)
@@ -245,7 +248,8 @@ def likelihood_value_and_grad(phi, X, y, shapes, nodes):
     Xt = np.ascontiguousarray(pad(X[order]).T)
     weights = np.concatenate([w[None], w * z.T])
     value, beta0_bar, W_bar, C_bar, _ = sum_over_rows(
-        theta.beta0, Xt, y[order], W, Xt, C @ z.T, weights)
+        theta.beta0, Xt, y[order], W, Xt, C @ z.T, weights,
+        None if count is None else count[order])
     beta1_bar, A_bar = mean_maps_grad(theta, W_bar)
     spread_bar, s_bar = spread_maps_grad(theta, C, C_bar)
     beta1_bar[:, :-1] += spread_bar
@@ -352,16 +356,16 @@ def explicit_value_and_grad(q, X, y, shapes, priors):
 
 # book/engineering/gradients.ipynb, cell gradients-28
 @np.errstate(all="ignore")
-def marginal_value_and_grad(u, X, y, shapes, priors, nodes):
+def marginal_value_and_grad(u, X, y, shapes, priors, nodes, count=None):
     """Log posterior density of u up to the evidence, and its gradient.
     [eq-lik-posterior]
 
-    u (P,), X (N,d), y (N,), nodes Nodes -> float, (P,); plain numpy; -inf and 0
-    where Theta overflows
+    u (P,), X (N,d), y (N,), nodes Nodes, count (N,) or None -> float, (P,); plain
+    numpy; -inf and 0 where Theta overflows
     """
     u = np.asarray(u, dtype=float)
     phi = from_white(u, shapes, priors)
-    value, slope = likelihood_value_and_grad(phi, X, y, shapes, nodes)
+    value, slope = likelihood_value_and_grad(phi, X, y, shapes, nodes, count)
     return white_result(value, slope, phi, u, shapes, priors)
 
 
@@ -370,19 +374,20 @@ class NetworkRows(NamedTuple):
     """Labelled rows, laid out for network_value_and_grad.  [eq-mle-objective]
 
     XtT (d+1, N) padded inputs; stop (L-1, N) 1 where the row's label is stick l;
-    toss (L-1, N) 1 where the row reaches stick l
+    toss (L-1, N) 1 where the row reaches stick l;  both times how often it counts
     """
     XtT: np.ndarray
     stop: np.ndarray
     toss: np.ndarray
 
 
-def network_rows(X, y, n_classes):
-    """NetworkRows of X (N,d), y (N,) in 0..n_classes-1.  [eq-mle-objective]"""
+def network_rows(X, y, n_classes, count=1.0):
+    """NetworkRows of X (N,d), y (N,) in 0..n_classes-1, count (N,) or a number.
+    [eq-mle-objective, eq-weighted-bound]"""
     X, sticks = check_X(X), np.arange(n_classes - 1)[:, None]
     y = check_y(y, len(X), n_classes)
     XtT = np.ascontiguousarray(pad(X).T)
-    return NetworkRows(XtT, (y == sticks) * 1.0, (y >= sticks) * 1.0)
+    return NetworkRows(XtT, (y == sticks) * count, (y >= sticks) * count)
 
 
 # book/engineering/gradients.ipynb, cell gradients-32

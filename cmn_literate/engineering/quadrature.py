@@ -7,20 +7,22 @@ accuracy that its weight asks for.
 """
 
 __all__ = ["stretch_normal", "smoothstep_rule", "hermite_rule", "TIERS", "node_counts",
-           "grid_rule", "cubature_rule", "sobol_rule", "antithetic_rule", "graded_rules",
-           "one_rule", "integrate_latents", "twin_experts", "RULES", "latent_rules",
-           "class_log_probs_by_expert", "class_probs_by_expert", "predict_log_proba",
-           "predict_proba"]
+           "grid_rule", "cubature_rule", "sobol_rule", "antithetic_rule", "tier_grid",
+           "graded_rules", "one_rule", "stick_means", "output_probs", "integrate_latents",
+           "twin_experts", "RULES", "latent_rules", "class_log_probs_by_expert",
+           "class_probs_by_expert", "predict_log_proba", "predict_proba"]
 
 
 # book/engineering/quadrature.ipynb, cell quadrature-02
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, ndtri, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
 from cmn_literate.checks import check_count, check_parameters, check_X
+from cmn_literate.engineering.packed import outer_features, pack_quadratic
 from cmn_literate.ideas.expfam import pad
+from cmn_literate.ideas.logistic import log_sigmoid_normal
 from cmn_literate.ideas.stick_breaking import stick_log_probs
 from cmn_literate.network.predict import (
     gate_log_probs, gate_probs, latent_t, output_log_probs)
@@ -115,6 +117,15 @@ def antithetic_rule(h, n, rng):
 
 
 # book/engineering/quadrature.ipynb, cell quadrature-23
+@lru_cache(maxsize=256)
+def tier_grid(*counts):
+    """The smoothstep grid with so many points per coordinate; the cache shares it.
+    [eq-pred-smoothstep]   -> (Q,h), (Q,)"""
+    z, w = grid_rule([smoothstep_rule(m) for m in counts])
+    z.flags.writeable = w.flags.writeable = False
+    return z, w
+
+
 def graded_rules(sharpness, weight):
     """Rules of method "auto", and which of them each pair (row, expert) gets.
     [eq-pred-nodes]
@@ -126,8 +137,7 @@ def graded_rules(sharpness, weight):
     if h <= 2:
         counts, which = np.unique(
             node_counts(sharpness, weight), axis=0, return_inverse=True)
-        return [grid_rule([smoothstep_rule(int(m)) for m in row])
-                for row in counts], which.ravel()
+        return [tier_grid(*row) for row in counts.tolist()], which.ravel()
     centre = np.zeros((1, h)), np.ones(1)
     fine = grid_rule([hermite_rule(3)] * h) if h <= 5 else cubature_rule(h)
     easy = (np.linalg.norm(sharpness, axis=1) <= 3) | (weight < 1e-3)
@@ -160,6 +170,84 @@ def one_rule(method, h, n_nodes, n_draws, rng):
 
 
 # book/engineering/quadrature.ipynb, cell quadrature-27
+def _tail_means(m, v, digits):
+    """E sigma(psi) for m <= 0, v <= 25 of one order of size.  [eq-pred-pair, eq-sn-step]
+
+    m, v (P,) -> (P,), relative error below 10^-digits"""
+    s, cut = np.sqrt(v), (digits + 1.5) * np.log(10)
+    s_max = max(s.max(), 1e-6)
+    r = min(np.pi / s_max, np.sqrt(2 * cut))
+    h = 2 * np.pi * r / (cut + r**2 / 2)
+    q, C, C_before = np.exp(m), np.ones(m.shape), np.cosh(s * h)
+    step, slope, base, total = 2 * C_before, 2 * q, 1 - q * q, np.zeros(m.shape)
+    u, spare = np.empty(m.shape), np.empty(m.shape)
+    for i in range(int((s_max + np.sqrt(2 * cut)) / h) + 2):
+        np.add(C, q, out=u)
+        np.multiply(u, slope, out=spare)
+        spare += base
+        u /= spare
+        u *= (2 if i else 1) * h * np.exp(-(i * h) ** 2 / 2) / np.sqrt(2 * np.pi)
+        total += u
+        np.multiply(step, C, out=spare)
+        spare -= C_before
+        C_before, C, spare = C, spare, C_before
+    total *= q
+    return total
+
+
+def stick_means(m, v, digits=10):
+    """E sigma(psi) and E sigma(-psi), psi ~ N(m, v), as probabilities.
+    [eq-pred-pair]   m, v (P,) -> (P,), (P,); relative accuracy in both tails"""
+    tail, low = -np.abs(m), np.empty(m.shape)
+    hard = (v > 25) | (tail < -600)
+    edges = (-1.0, 25.0) if v.max(initial=0.0) <= 1 else (-1.0, 1.0, 5.0, 25.0)
+    for bottom, top in zip(edges, edges[1:]):
+        some = np.flatnonzero((v > bottom) & (v <= top) & ~hard)
+        for start in range(0, some.size, 4096):
+            i = some[start:start + 4096]
+            low[i] = _tail_means(tail[i], v[i], digits)
+    if hard.any():
+        low[hard] = np.exp(log_sigmoid_normal(tail[hard], v[hard], digits))
+    high = 1 - low
+    return np.where(m < 0, low, high), np.where(m < 0, high, low)
+
+
+def output_probs(parameters, x1):
+    """G_c(x1): class probabilities for given x1, beta_1 integrated out.
+    [eq-pred-output, eq-pred-pair]   x1 (h,P), points last -> (L,P)"""
+    p, P = parameters, x1.shape[1]
+    xt = np.concatenate([x1, np.ones((1, P))])
+    v = np.maximum(pack_quadratic(p.beta1_S) @ outer_features(xt), 0.0)
+    stop, passed = (part.reshape(-1, P) for part in stick_means(
+        (p.beta1_mu @ xt).ravel(), v.ravel()))
+    G = np.concatenate([stop, np.ones((1, P))])
+    G[1:] *= np.multiply.accumulate(passed, axis=0)
+    return G
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-28
+def _points(location, scale, which, rules, dof, expert):
+    """Points of pairs (row, expert), end to end: (h,Q), weights (Q,), where the
+    points of each pair begin (P,).  [eq-pred-rule, eq-pred-stretch]"""
+    cases, case = np.unique(expert * len(rules) + which, return_inverse=True)
+    each = [rules[c % len(rules)] for c in cases]
+    t = [stretch_normal(z, dof[c // len(rules)]) for c, (z, _) in zip(cases, each)]
+    sizes = np.array([len(part) for part in t])
+    q = sizes[case]
+    start, owner = np.cumsum(q) - q, np.repeat(np.arange(len(q)), q)
+    at = np.arange(q.sum()) + np.repeat((np.cumsum(sizes) - sizes)[case] - start, q)
+    x1 = np.concatenate(t).T.take(at, axis=1)
+    x1 *= scale.T.take(owner, axis=1)
+    x1 += location.T.take(owner, axis=1)
+    return x1, np.concatenate([w for _, w in each]).take(at), start
+
+
+def _chunks(sizes, order, most=40_000):
+    """order cut into stretches of at most so many points, at least one pair."""
+    place = (np.cumsum(sizes[order]) - 1) // most
+    return np.split(order, np.flatnonzero(np.diff(place)) + 1) if order.size else []
+
+
 def integrate_latents(parameters, location, scale, dof, expert, rules, which):
     """ln P_kc for pairs (row, expert), each with its own rule.
     [eq-predict, eq-pred-stretch]
@@ -168,22 +256,23 @@ def integrate_latents(parameters, location, scale, dof, expert, rules, which):
     graded_rules -> (P,L) nats
     """
     out = np.empty((len(location), len(parameters.beta1_mu) + 1))
-    for r, (z, w) in enumerate(rules):
-        pairs = np.flatnonzero(which == r)
-        if not pairs.size:
+    sizes = np.array([len(w) for _, w in rules])[which]
+    for i in _chunks(sizes, np.lexsort((which, expert))):
+        x1, w, start = _points(
+            location[i], scale[i], which[i], rules, dof, expert[i])
+        G = output_probs(parameters, x1)
+        if G.min() > 1e-250:
+            G *= w
+            out[i] = np.log(np.add.reduceat(G, start, axis=1)).T
             continue
-        t, step = stretch_normal(z, dof), max(1, 12_000 // len(w))
-        for start in range(0, pairs.size, step):
-            i = pairs[start:start + step]
-            x1 = location[i, None] + scale[i, None] * t[expert[i]]
-            log_g = output_log_probs(parameters, x1)
-            top = log_g.max(1)
-            g = np.exp(log_g - top[:, None])
-            out[i] = top + np.log(np.einsum("q,pqc->pc", w, g))
+        log_g = output_log_probs(parameters, x1.T)
+        top = np.maximum.reduceat(log_g, start)
+        g = np.exp(log_g - np.repeat(top, sizes[i], axis=0)) * w[:, None]
+        out[i] = top + np.log(np.add.reduceat(g, start))
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-28
+# book/engineering/quadrature.ipynb, cell quadrature-30
 def twin_experts(parameters, tol=1e-9):
     """First expert with the integrals of expert k: equal M, V, a, b, relative to
     1 + size and tol.  [eq-pred-factors]   -> (K,)"""
@@ -192,14 +281,16 @@ def twin_experts(parameters, tol=1e-9):
     flat = np.concatenate(
         [p.a[:, None], p.b, p.M.reshape(K, -1), p.V.reshape(K, -1)], axis=1)
     first = np.arange(K)
-    for k in range(1, K):
+    few = flat[:, :1 + p.b.shape[1]]                       # a and b alone tell most
+    alike = np.abs(few[:, None] - few) <= tol * (1 + np.abs(few))[:, None]
+    for k in np.flatnonzero(np.tril(alike.all(2), -1).any(1)):
         close = np.abs(flat[:k] - flat[k]) <= tol * (1 + np.abs(flat[k]))
         same = np.all(close, axis=1)
         first[k] = first[np.argmax(same)] if same.any() else k
     return first
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-29
+# book/engineering/quadrature.ipynb, cell quadrature-31
 RULES = ("auto", "quadrature", "gauss-hermite", "cubature", "sobol",
            "monte-carlo", "plug-in")
 
@@ -227,7 +318,7 @@ def latent_rules(parameters, scale, weight, method, n_nodes, n_draws, rng):
     return [(np.zeros((1, h)), np.ones(1)), one], (weight >= 1e-10).astype(int)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-30
+# book/engineering/quadrature.ipynb, cell quadrature-32
 def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
                               n_draws=1000, rng=None, weight=None):
     """ln P_kc(x): what each expert predicts, latent and weights integrated out.
@@ -255,14 +346,14 @@ def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
     return out.reshape(n, R, out.shape[1])[:, place]
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-31
+# book/engineering/quadrature.ipynb, cell quadrature-33
 def class_probs_by_expert(parameters, X, **options):
     """P_kc(x): what each expert predicts.  [eq-predict]
     Options as in class_log_probs_by_expert; X (n,d) -> (n,K,L)"""
     return np.exp(class_log_probs_by_expert(parameters, X, **options))
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-32
+# book/engineering/quadrature.ipynb, cell quadrature-34
 def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
                       rng=None):
     """ln p(y = c | x, data), everything uncertain integrated out.  [eq-predict]
@@ -291,11 +382,14 @@ def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
             gate = gate_log_probs(p, rows)
         experts = class_log_probs_by_expert(
             p, rows, method, n_nodes, n_draws, rng, np.exp(gate))
-        out[start:start + 4096] = logsumexp(gate[:, :, None] + experts, axis=1)
+        experts += gate[:, :, None]
+        top = experts.max(axis=1)
+        experts -= top[:, None]
+        out[start:start + 4096] = top + np.log(np.exp(experts).sum(axis=1))
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-33
+# book/engineering/quadrature.ipynb, cell quadrature-35
 def predict_proba(parameters, X, **options):
     """p(y = c | x, data).  [eq-predict]
     Options as in predict_log_proba; X (n,d) -> (n,L), rows sum to 1"""

@@ -25,14 +25,16 @@ from typing import NamedTuple
 import numpy as np
 
 from cmn_literate.checks import check_checkpoint, check_count
+from cmn_literate.compiled import find_estep
 from cmn_literate.engineering.chains import run_chains
 from cmn_literate.engineering.fit import Fit, Resume, begin, finish, step
 from cmn_literate.engineering.quadrature import predict_log_proba
-from cmn_literate.engineering.sums import Block
+from cmn_literate.engineering.sums import Block, estep
 from cmn_literate.inputs import default_latent_dim
 from cmn_literate.learners import (
     Learner, find_learner, learner_options, progress_bar)
 from cmn_literate.network.latents import Parameters
+from cmn_literate.parallel import effective_jobs, one_blas_thread
 from cmn_literate.storage import (
     fingerprint, generator_from, generator_state, pack_tree, read_arrays,
     unpack_tree, write_arrays)
@@ -285,11 +287,12 @@ def objective_trace(result):
     return result.elbo if hasattr(result, "elbo") else result.trace
 
 
-def run_learner(settings, Z, y, n_classes, rng, label=""):
+def run_learner(settings, Z, y, n_classes, rng, label="", weight=None):
     """One start of the learner that settings.method names.
     [eq-run-step, eq-run-resume]
 
-    settings: names of the estimator's options; Z (N,d), y (N,) in 0..n_classes-1
+    settings: names of the estimator's options; Z (N,d), y (N,) in 0..n_classes-1;
+    weight (N,) of the rows, for learners that take weights, or None
     -> its result, whether Ctrl-C ended it.  A latent_dim of None becomes
     default_latent_dim; without a whole number as random_state a checkpoint goes on
     from the generator that it began with.
@@ -300,9 +303,14 @@ def run_learner(settings, Z, y, n_classes, rng, label=""):
     if not isinstance(settings.random_state, Integral):      # no seed to compare
         rng = stored_generator(path) or rng
     steps = learner.steps(settings)
-    with progress_bar(settings.verbose, steps, label, learner) as callback:
-        work = learner.begin(Z, y, n_classes, settings, rng)
-        run = drive(work, callback, path, options.get("n_jobs", 1))
+    asked, more = getattr(settings, "n_jobs", None), () if weight is None else (weight,)
+    jobs = options.get("n_jobs", 1)              # processes, where the method has them
+    if "n_jobs" in options and "n_jobs" not in (settings.method_options or {}):
+        jobs = effective_jobs(asked)
+    with (progress_bar(settings.verbose, steps, label, learner) as callback,
+          one_blas_thread(asked)):
+        work = learner.begin(Z, y, n_classes, settings, rng, *more)
+        run = drive(work, callback, path, jobs)
     return work.finish(run), run.reason == "interrupted"
 
 
@@ -325,6 +333,8 @@ class _Sweeper(NamedTuple):
     tol: float
     inner: int
     accelerate: bool
+    n_jobs: int
+    estep: Callable
 
     def __call__(self, state, t):
         blocks = tuple(Block(block.rows, *tilt) for block, tilt in zip(
@@ -332,7 +342,7 @@ class _Sweeper(NamedTuple):
         elbo = () if state.bound is None else (state.bound,)
         after = step(self.begun._replace(
             parameters=state.parameters, blocks=blocks, elbo=elbo), self.tol,
-            self.inner, self.accelerate)
+            self.inner, self.accelerate, self.estep, self.n_jobs)
         bound = after.elbo[-1]
         return Ascent(after.parameters, _tilts(after), bound, after.converged), (bound,)
 
@@ -347,16 +357,16 @@ def has_converged(state):
 
 
 # book/engineering/runs.ipynb, cell runs-24
-def ascent_work(Z, y, n_classes, settings, rng):
+def ascent_work(Z, y, n_classes, settings, rng, weight=None):
     """Coordinate ascent as a Work, which finishes as a Fit.  [eq-run-step]
 
-    Z (N,d), y (N,) in 0..L-1; settings: n_experts, latent_dim, priors, init,
+    Z (N,d), y (N,) in 0..L-1, weight (N,) or None; settings: n_experts, latent_dim, priors, init,
     max_sweeps, tol, inner, omega1, accelerate as in fit; rng Generator
     Experts that are all alike and empty, the saddle, have not converged.
     """
     s, origin = settings, generator_state(rng)
     begun = begin(Z, y, s.n_experts, s.latent_dim, n_classes, s.priors, rng, s.init,
-                  s.omega1)
+                  s.omega1, weight)
     first = Ascent(begun.parameters, _tilts(begun), None, False)
 
     def ascended(run):
@@ -369,8 +379,12 @@ def ascent_work(Z, y, n_classes, settings, rng):
                                      converged=state.converged and not saddle))
 
     problem = ("cavi", Z, y, n_classes, s.n_experts, s.latent_dim, s.priors, s.init,
-               s.tol, s.inner, s.omega1, s.accelerate)
-    return Work(lambda: [first], _Sweeper(begun, s.tol, s.inner, s.accelerate),
+               s.tol, s.inner, s.omega1, s.accelerate,
+               *(() if weight is None else (weight,)))
+    kernel = find_estep(len(y), s.n_experts, n_classes - 1, begun.shared) or estep
+    sweeper = _Sweeper(begun, s.tol, s.inner, s.accelerate,
+                       effective_jobs(getattr(s, "n_jobs", 1)), kernel)
+    return Work(lambda: [first], sweeper,
                 s.max_sweeps, ascended, problem, origin,
                 lambda states, c: states[c].bound, has_converged,
                 kinds=(Ascent, Parameters), every=100)
@@ -404,4 +418,4 @@ CAVI = Learner(
     ascent_work, predict_factors, pack_factors, _unpack_ascent,
     options={"checkpoint": None}, steps=lambda settings: settings.max_sweeps,
     objective="ELBO", step="sweep",
-    advice="raise max_sweeps or tol, or use accelerate=True")
+    advice="raise max_sweeps or tol, or use accelerate=True", weights="any")

@@ -5,7 +5,7 @@ A start that gives each output stick a latent dimension of its own, and each exp
 inputs, is off every saddle and knows the labels before the first sweep.
 """
 
-__all__ = ["class_code", "cluster_labels", "soften", "code_experts", "code_gate",
+__all__ = ["class_code", "cluster_labels", "soften", "code_experts", "code_gate", "start_rows",
            "init_parameters", "complete_start"]
 
 
@@ -106,14 +106,29 @@ def code_gate(X, label, n_experts, priors, rounds=3, block_rows=512):
 
 
 # book/engineering/starts.ipynb, cell starts-16
+def start_rows(weight, most=1 << 20):
+    """Rows to start from when rows have weights: row n about weight[n] times.
+    [eq-start-rows]
+
+    weight (N,) >= 0 -> indices (M,), ascending.  Whole numbers that add up to at
+    most `most` are taken as they are; else the weights are scaled to M = N.
+    """
+    total = weight.sum()
+    whole = total <= most and np.array_equal(weight, np.floor(weight))
+    upto = np.cumsum(weight if whole else weight * (len(weight) / total))
+    counts = np.diff(np.floor(upto + 0.5), prepend=0.0)
+    return np.repeat(np.arange(len(weight)), counts.astype(int))
+
+
 def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
-                    method="class-code"):
-    """Global factors to start from.  [eq-class-code]
+                    method="class-code", weight=None):
+    """Global factors to start from.  [eq-class-code, eq-start-rows]
 
     method  "class-code": targets by class, k-means regions
             "random": means of standard deviation 3, narrow covariances
             "prior": the saddle, for study
-    rng Generator -> Parameters.   ValueError for any other method.
+    rng Generator, weight (N,) of the rows or None
+    -> Parameters.   ValueError for any other method.
     """
     K, h, L, D = n_experts, latent_dim, n_classes, X.shape[1] + 1
     if method in ("prior", "random"):
@@ -122,6 +137,9 @@ def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
     if method != "class-code":
         expected = '"class-code", "random" or "prior"'
         raise ValueError(f"method: expected {expected}, got {method!r}")
+    if weight is not None:
+        rows = start_rows(weight)
+        X, y = X[rows], y[rows]
     code, weights = class_code(L, h)
     label = cluster_labels(X, K, rng)
     target = code[y] + 0.1 * rng.normal(size=(len(X), h))  # off the saddle
@@ -133,9 +151,9 @@ def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
 
 # book/engineering/starts.ipynb, cell starts-17
 def complete_start(X, y, n_experts, latent_dim, n_classes, priors, rng,
-                method="class-code", shared=False):
+                   method="class-code", shared=False, weight=None):
     """Complete starting State: init_parameters, then x and omega0 with xi1 = 0 and
     uniform gamma.  [eq-latent-x, eq-gate-tilt]   rng int or Generator"""
     parameters = init_parameters(X, y, n_experts, latent_dim, n_classes, priors,
-                                 np.random.default_rng(rng), method)
+                                 np.random.default_rng(rng), method, weight)
     return local_factors(parameters, X, y, shared, rounds=0)

@@ -26,6 +26,7 @@ from cmn_literate.ideas.polya_gamma import tilt_moments, toss_moments
 from cmn_literate.ideas.stick_breaking import stick_counts
 from cmn_literate.network.experts import experts_from_inverse
 from cmn_literate.network.latents import Parameters, responsibilities
+from cmn_literate.parallel import in_order
 
 
 # book/engineering/sums.ipynb, cell sums-06
@@ -134,21 +135,23 @@ class Rows(NamedTuple):
     """A block of B rows, rows last.  [eq-kappa]
 
     XtT (D,B) padded inputs; b, kappa (J,B) coins tossed and excess of heads by y;
-    F (D(D+1)/2,B) outer_features(XtT) if they are kept, else None
+    F (D(D+1)/2,B) outer_features(XtT) if they are kept, else None;
+    weight (B,) how often each row counts, None: once  [eq-weighted-bound]
     """
     XtT: np.ndarray
     b: np.ndarray
     kappa: np.ndarray
     F: np.ndarray = None
+    weight: np.ndarray = None
 
 
-def make_rows(X, y, n_classes, features=False):
-    """Lay a block of rows out.  [eq-kappa]   X (B,d), y (B,) -> Rows, which keeps
-    its outer features if features is true"""
+def make_rows(X, y, n_classes, features=False, weight=None):
+    """Lay a block of rows out.  [eq-kappa]   X (B,d), y (B,), weight (B,) -> Rows,
+    which keeps its outer features if features is true"""
     tables = stick_counts(np.eye(n_classes))
     b, kappa = (np.ascontiguousarray(table[y].T) for table in tables)
     XtT = np.ascontiguousarray(pad(X).T)
-    return Rows(XtT, b, kappa, outer_features(XtT) if features else None)
+    return Rows(XtT, b, kappa, outer_features(XtT) if features else None, weight)
 
 
 # book/engineering/sums.ipynb, cell sums-14
@@ -187,11 +190,12 @@ def collect(
 ):
     """Sums of a block from its local factors.  [eq-block-sums, eq-output-sums]
 
-    rows Rows, F outer_features(XtT), omega (J,K,B) or (J,1,B), gamma (K,B),
+    rows Rows, F outer_features(XtT), omega (J,K,B) or (J,1,B), gamma (K,B), times
+    the rows' weights if they have any,
     moments of latent_moments, residual (h,K,B) = mu - M x~ (overwritten),
     energy (h,K,B) = residual^2 + Sigma_ii, gate_omega (K-1,B) = theta(xi_0)
     """
-    (XtT, _, kappa, _), (h, K, B) = rows, residual.shape
+    XtT, kappa, (h, K, B) = rows.XtT, rows.kappa, residual.shape
     J, weight = len(kappa), gamma * omega
     output_gram = weight.reshape(J, K * B) @ moments.reshape(len(moments), K * B).T
     mean1 = np.einsum("kb,ikb->ib", gamma, moments[-h - 1:])
@@ -246,13 +250,14 @@ def _expert_rows(prep, residual, Sigma, log_det):
 # book/engineering/sums.ipynb, cell sums-23
 def estep(prep, rows, omega, inner=1, gamma=None):
     """E-step of a block: (x, omega1) inner times, omega0, z, and their sums.
-    [eq-latent-x, eq-output-tilt, eq-row-gamma, eq-block-sums]
+    [eq-latent-x, eq-output-tilt, eq-row-gamma, eq-block-sums, eq-weighted-bound]
 
     prep Prepared, rows Rows, omega (J,K,B): E[omega_1] of the last sweep.
     Shared tilts: omega (J,1,B), and gamma (K,B) of the last sweep.
     -> Sums, omega, gamma, the last two for the next sweep
     """
-    (XtT, b, kappa, F), (h, K, _) = rows, prep.tau.shape
+    XtT, b, kappa, F, weight = rows
+    h, K, _ = prep.tau.shape
     F = outer_features(XtT) if F is None else F
     mean = (prep.mean_map @ XtT).reshape(h, K, b.shape[1])
     pull = prep.beta1_mu.T @ kappa
@@ -268,12 +273,13 @@ def estep(prep, rows, omega, inner=1, gamma=None):
     score -= gate_cost
     score -= cost
     gamma, bound = responsibilities(score, axis=0)
-    sums = collect(rows, F, omega, gamma, moments, residual, energy, gate_omega,
-                   bound.sum())
+    share = gamma if weight is None else gamma * weight
+    total = bound.sum() if weight is None else bound @ weight
+    sums = collect(rows, F, omega, share, moments, residual, energy, gate_omega, total)
     return sums, omega, gamma
 
 
-# book/engineering/sums.ipynb, cell sums-28
+# book/engineering/sums.ipynb, cell sums-29
 def mstep(sums, parameters, priors):
     """New global factors from summed statistics.
     [eq-beta1, eq-gate-mu, eq-gate-S, eq-expert-sums, eq-mstep-bound]
@@ -298,7 +304,7 @@ def mstep(sums, parameters, priors):
     return Parameters(*beta1, *beta0, *experts), log_normaliser
 
 
-# book/engineering/sums.ipynb, cell sums-31
+# book/engineering/sums.ipynb, cell sums-32
 def expected_log_joint(sums, prep):
     """J: the part of sums.bound that depends on the global factors (nats).
     [eq-joint-sums]   sums Sums of an E-step with prep, Prepared -> float"""
@@ -308,7 +314,7 @@ def expected_log_joint(sums, prep):
     return linear - 2 * square - dot(s.squares, p.half_tau) - dot(s.n_k, p.constants)
 
 
-# book/engineering/sums.ipynb, cell sums-34
+# book/engineering/sums.ipynb, cell sums-35
 class Block(NamedTuple):
     """A block of rows and what the next sweep reads of them.  [eq-block-sums]
 
@@ -329,38 +335,46 @@ def block_size(n_rows, D, K, h, J, budget=1 << 19):
     return max(-(-n_rows // n_blocks), 1)                       # blocks of one size
 
 
-def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False):
+def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False, weight=None):
     """Cut the rows of a fit into cache-sized blocks.  [eq-block-sums]
 
-    X (N,d), y (N,) -> tuple of Block, at least one
+    X (N,d), y (N,), weight (N,) or None -> tuple of Block, at least one
     omega = E[omega_1] starts at b/4, which is xi1 = 0; gamma at 1/K.
     """
     K, J = n_experts, n_classes - 1
     size = block_size(len(X), X.shape[1] + 1, K, latent_dim, J)
     blocks = []
     for s in range(0, max(len(X), 1), size):
-        rows = make_rows(X[s:s + size], y[s:s + size], n_classes, size >= len(X))
+        part = slice(s, s + size)
+        rows = make_rows(X[part], y[part], n_classes, size >= len(X),
+                         None if weight is None else weight[part])
         omega = np.repeat(0.25 * rows.b[:, None, :], 1 if shared else K, axis=1)
         gamma = np.full((K, rows.b.shape[1]), 1.0 / K) if shared else None
         blocks.append(Block(rows, omega, gamma))
     return tuple(blocks)
 
 
-# book/engineering/sums.ipynb, cell sums-35
-def block_sweep(blocks, parameters, priors, inner=1, estep=estep):
+# book/engineering/sums.ipynb, cell sums-36
+def block_sweep(blocks, parameters, priors, inner=1, estep=estep, n_jobs=1):
     """One canonical sweep over blocks.  [eq-sweep, eq-mstep-bound]
 
     blocks of make_blocks or of the last sweep, parameters; both stay as they are
     estep  the E-step of a block: another kernel may take its place
+    n_jobs threads; no bit depends on it  [eq-fixed-order]
     -> renewed blocks, Parameters, bound after the M-step (nats)
     """
     prep, total, renewed = prepare(parameters), None, []
-    with np.errstate():
-        np.setbufsize(16)                   # ends with this block, in this thread
-        for rows, omega, gamma in blocks:
-            sums, omega, fresh = estep(prep, rows, omega, inner, gamma)
-            total = sums if total is None else add_sums(total, sums)
-            renewed.append(Block(rows, omega, None if gamma is None else fresh))
+
+    def visit(block):
+        with np.errstate():
+            np.setbufsize(16)               # ends with this block, in this thread
+            sums, omega, fresh = estep(prep, *block[:2], inner, block.gamma)
+        return sums, block._replace(
+            omega=omega, gamma=None if block.gamma is None else fresh)
+
+    for sums, block in in_order(visit, blocks, n_jobs):
+        total = sums if total is None else add_sums(total, sums)
+        renewed.append(block)
     after, log_normaliser = mstep(total, parameters, priors)
     bound = total.bound - expected_log_joint(total, prep) + log_normaliser
     return tuple(renewed), after, bound

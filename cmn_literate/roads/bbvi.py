@@ -22,9 +22,9 @@ from scipy.special import digamma, gammaln
 
 from cmn_literate.road_checks import check_climb_options, check_start_state
 from cmn_literate.checks import (
-    check_choice, check_count, check_problem, check_rng, check_state)
+    check_choice, check_count, check_rng, check_state, check_weighted_problem)
 from cmn_literate.engineering.elbo_gradients import (
-    best_tilts, bound_slopes, soft_counts, unpack_factor)
+    best_tilts, bound_slopes, row_mass, soft_counts, unpack_factor)
 from cmn_literate.engineering.gamma_draws import draw_noise, gamma_slope
 from cmn_literate.engineering.packed import lower_triangle
 from cmn_literate.engineering.runs import drive, pack_factors, predict_factors
@@ -88,6 +88,7 @@ def _block_values(f, theta, x1, noise, rows, priors, gamma, tilts):
     ratios = (gaussian(theta.beta1, noise.beta1, f.beta1_C, priors.sigma1),
               gaussian(theta.beta0, noise.beta0, f.beta0_C, priors.sigma0),
               _expert_ratio(f, theta, noise, priors))
+    gamma = row_mass(rows, gamma)
     total = (gamma * v).sum((1, 2))
     total = total + sum(r.reshape(len(r), -1).sum(1) for r in ratios)
     blocks = ((gamma * coins).sum((2, 3)) + ratios[0],
@@ -136,7 +137,7 @@ def score_products(free, noise, rows, priors, tilts=(None, None), blanket=True):
                     s.beta0_mu * last(beta0), s.beta0_C * last(beta0),
                     s.M * last(experts), (s.V_C * last(experts)).sum(2),
                     (s.log_a * experts).sum(2), s.log_b * experts,
-                    gamma * (v - (gamma * v).sum(1, keepdims=True)),
+                    row_mass(rows, gamma) * (v - (gamma * v).sum(1, keepdims=True)),
                     s.mu * local[:, None], s.x_C * local[:, None])
     scores = s._replace(V_C=s.V_C.sum(2), log_a=s.log_a.sum(2), logits=0 * products.logits)
     return tuple(np.concatenate([v.reshape(S, -1) for v in part], 1)
@@ -166,7 +167,7 @@ def bound_at_draws(free, noise, rows, priors, tilts=(None, None)):
     v = anp.mean(sampled, 0) + entropy - log_gamma
     factors = state_of(f, anp.transpose(rows.XtT[:-1]))
     divergence = sum(global_kl(factors.parameters, priors).values())
-    return anp.sum(anp.exp(log_gamma) * v) - divergence
+    return anp.sum(row_mass(rows, anp.exp(log_gamma)) * v) - divergence
 
 
 # book/roads/bbvi.ipynb, cell bbvi-23
@@ -226,17 +227,19 @@ def _settled(trace, allowed):
 def bbvi_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
               priors=Priors(),  # noqa: B008  Priors are frozen
               objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
-              init="class-code", start=None, tol=1e-3, every=1000, gradient="fast"):
+              init="class-code", start=None, tol=1e-3, every=1000, gradient="fast",
+              sample_weight=None):
     """fit_bbvi as a Work, which finishes as a BBVIFit; its arguments.
     [eq-bb-path, eq-bb-stop, eq-opt-belief]"""
-    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, weight, sizes = check_weighted_problem(
+        X, y, sample_weight, n_experts, latent_dim, n_classes)
     shapes = (*sizes, X.shape[1])
     rng = check_climb_options(
         priors, Priors, objective, init, n_particles, tol, gradient, rng)
-    N, rows = len(X), make_rows(X, y, shapes[2])
+    N, rows = len(X), make_rows(X, y, shapes[2], weight=weight)
     origin = generator_state(rng)
     if start is None:
-        start = complete_start(X, y, *shapes[:3], priors, rng, init)
+        start = complete_start(X, y, *shapes[:3], priors, rng, init, weight=weight)
     start = check_start_state(start, State, free_of, free_shapes(shapes, N))
 
     def estimate(vector, rng):
@@ -248,12 +251,14 @@ def bbvi_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
 
     work = climb_work(
         estimate, pack_free(start), n_steps, rng, every, lr=lr, origin=origin,
-        problem=("bbvi", X, y, shapes, priors, objective, n_particles, gradient))
+        problem=("bbvi", X, y, shapes, priors, objective, n_particles, gradient,
+                 *(() if weight is None else (weight,))))
 
     def finish(run):
         end = work.finish(run)
         state = state_of(unpack_free(end.x, shapes, N), X)
-        converged = end.reason == "steps" and _settled(end.trace, tol * N)
+        allowed = tol * (N if weight is None else weight.sum())
+        converged = end.reason == "steps" and _settled(end.trace, allowed)
         return BBVIFit(state.parameters, state, end.trace, end.n_steps, converged,
                        end.reason, objective, shapes[2], priors)
 
@@ -264,7 +269,8 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
              priors=Priors(),  # noqa: B008  Priors are frozen
              objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
              init="class-code", start=None, tol=1e-3, callback=None,
-             checkpoint=None, checkpoint_every=1000, gradient="fast"):
+             checkpoint=None, checkpoint_every=1000, gradient="fast",
+             sample_weight=None):
     """Black-box variational inference for the conditional mixture network.
     [eq-bb-path, eq-bb-stop, eq-opt-belief]
 
@@ -276,12 +282,13 @@ def fit_bbvi(X, y, n_experts=10, latent_dim=None, n_classes=None,
     rng, init   as in cavi.fit: equal seeds start at equal states
     start       a State of these rows to start from instead; tol of eq-bb-stop
     callback, checkpoint, checkpoint_every   as in maximize
+    sample_weight (N,) >= 0: how often each row counts; 2 is the row twice
     -> BBVIFit.  Ctrl-C ends it after the last whole step, with a RuntimeWarning.
     ValueError names a bad argument.
     """
     work = bbvi_work(X, y, n_experts, latent_dim, n_classes, priors, objective,
                      n_particles, n_steps, lr, rng, init, start, tol, checkpoint_every,
-                     gradient)
+                     gradient, sample_weight)
     return work.finish(drive(work, callback, checkpoint))
 
 
@@ -301,11 +308,11 @@ class Factors(NamedTuple):
         return len(self.elbo)
 
 
-def _begin(Z, y, n_classes, settings, rng):
+def _begin(Z, y, n_classes, settings, rng, weight=None):
     s, options = settings, learner_options(settings)
     del options["checkpoint"]
     work = bbvi_work(Z, y, s.n_experts, s.latent_dim, n_classes, priors=s.priors,
-                     rng=rng, **options)
+                     rng=rng, sample_weight=weight, **options)
 
     def finish(run):
         end = work.finish(run)
@@ -325,7 +332,8 @@ BBVI = Learner(
     options={"objective": "elbo", "n_particles": 8, "n_steps": 20_000, "lr": 5e-3,
              "checkpoint": None},
     steps=lambda settings: learner_options(settings)["n_steps"],
-    objective="ELBO", step="step", advice="raise n_steps in method_options")
+    objective="ELBO", step="step", advice="raise n_steps in method_options",
+    weights="any")
 
 
 # book/roads/bbvi.ipynb, cell bbvi-39

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import check_problem
+from cmn_literate.checks import check_weighted_problem, check_whole_weights
 from cmn_literate.engineering.starts import init_parameters
 from cmn_literate.engineering.sums import block_sweep, make_blocks
 from cmn_literate.roads.diagnostics import (
@@ -298,7 +298,7 @@ def _sweep_on(chain, t, X, y, priors, keep, rng):
 def gibbs_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
                priors=Priors(),  # noqa: B008  Priors are frozen
                n_chains=4, n_warmup=1000, n_draws=1000, thin=1, rng=0, init="prior",
-               every=1000):
+               every=1000, sample_weight=None):
     """gibbs as a Work, which finishes as PosteriorDraws; its arguments.
     [eq-gibbs-sweep, eq-gibbs-start, eq-gibbs-resume]"""
     check_kind(priors, "priors", Priors)
@@ -307,7 +307,10 @@ def gibbs_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
                         "n_draws": n_draws, "thin": thin,
                         "checkpoint_every": every}.items():
         check_count(value, name, least=0 if name == "n_warmup" else 1)
-    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, weight, sizes = check_weighted_problem(
+        X, y, sample_weight, n_experts, latent_dim, n_classes)
+    if weight is not None:
+        X, y = (np.repeat(part, check_whole_weights(weight), axis=0) for part in (X, y))
     rng = check_rng(rng)
     origin, generators = generator_state(rng), spawn(rng, n_chains)
     sweep = np.arange(1, n_warmup + n_draws * thin + 1) - n_warmup
@@ -339,7 +342,8 @@ def gibbs_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
 def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
           priors=Priors(),  # noqa: B008  Priors are frozen
           n_chains=4, n_warmup=1000, n_draws=1000, thin=1, rng=0, init="prior",
-          n_jobs=1, callback=None, checkpoint=None, checkpoint_every=1000):
+          n_jobs=1, callback=None, checkpoint=None, checkpoint_every=1000,
+          sample_weight=None):
     """Draws from the exact posterior.  [eq-gibbs-sweep, eq-gibbs-start,
     eq-gibbs-resume]
 
@@ -353,6 +357,7 @@ def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
     checkpoint  path, written after the segment in which another checkpoint_every
                 sweeps are full, and at the end; a file of the same problem, seed
                 and options is resumed, bit for bit
+    sample_weight (N,)   whole numbers: so many copies of the row
     -> PosteriorDraws; stats["occupied"] counts the experts that own rows.
     Ctrl-C returns the draws made so far, with a RuntimeWarning.  ValueError names
     a bad argument.
@@ -360,7 +365,8 @@ def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
     check_count(n_jobs, "n_jobs")
     check_checkpoint(checkpoint)
     work = gibbs_work(X, y, n_experts, latent_dim, n_classes, priors, n_chains,
-                      n_warmup, n_draws, thin, rng, init, checkpoint_every)
+                      n_warmup, n_draws, thin, rng, init, checkpoint_every,
+                      sample_weight)
     return work.finish(drive(work, callback, checkpoint, n_jobs))
 
 
@@ -370,11 +376,11 @@ def _steps(settings):
     return options["n_warmup"] + options["n_draws"] * options["thin"]
 
 
-def _begin(Z, y, n_classes, settings, rng):
+def _begin(Z, y, n_classes, settings, rng, weight=None):
     s, options = settings, learner_options(settings)
     del options["checkpoint"], options["n_jobs"]
     work = gibbs_work(Z, y, s.n_experts, s.latent_dim, n_classes, s.priors, rng=rng,
-                      **options)
+                      sample_weight=weight, **options)
     return work._replace(finish=lambda run: keep_draws(
         work.finish(run), Z, options["n_draws"], _steps(s)))
 
@@ -384,4 +390,4 @@ GIBBS = Learner(
     options={"n_chains": 4, "n_warmup": 1000, "n_draws": 1000, "thin": 1,
              "init": "prior", "n_jobs": 1, "checkpoint": None},
     steps=_steps, objective="log density", step="sweep",
-    advice="raise n_warmup and n_draws in method_options")
+    advice="raise n_warmup and n_draws in method_options", weights="whole")

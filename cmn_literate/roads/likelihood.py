@@ -64,11 +64,12 @@ def explicit_log_joint(q, X, y, shapes, priors):
 
 
 # book/roads/likelihood.ipynb, cell likelihood-23
-def log_posterior(u, X, y, shapes, priors, nodes):
+def log_posterior(u, X, y, shapes, priors, nodes, count=1.0):
     """Log posterior density of u up to the evidence, nats.  [eq-lik-posterior]
 
-    u (P,) white coordinates, X (N,d), y (N,), nodes Nodes -> float; differentiable
+    u (P,) white coordinates, X (N,d), y (N,), nodes Nodes, count (N,) how often each
+    row counts, or a number -> float; differentiable
     """
     theta = unpack(from_white(u, shapes, priors), shapes)
-    return (anp.sum(log_likelihood(theta, X, y, nodes))
+    return (anp.sum(count * log_likelihood(theta, X, y, nodes))
             + log_prior_white(u, shapes, priors))

@@ -22,7 +22,7 @@ import numpy as np
 from autograd import value_and_grad
 from scipy.special import log_softmax
 
-from cmn_literate.checks import check_problem
+from cmn_literate.checks import check_weighted_problem
 from cmn_literate.engineering.coordinates import (
     Shapes, log_prior, log_prior_grad, pack, theta_shapes, unpack)
 from cmn_literate.engineering.gradients import (
@@ -75,28 +75,31 @@ def mle_start(shapes, rng):
 
 
 # book/roads/mle.ipynb, cell mle-13
-def log_objective(phi, X, y, shapes, objective="exact", priors=None, nodes=None):
+def log_objective(phi, X, y, shapes, objective="exact", priors=None, nodes=None,
+                  count=1.0):
     """The objective at phi (P,), nats; differentiable by autograd.
     [eq-mle-objective, eq-mle-map]
 
-    X (N,d), y (N,) in 0..L-1, shapes Shapes; the rest as in mle_objective -> float
+    X (N,d), y (N,) in 0..L-1, shapes Shapes; the rest as in mle_objective
+    -> float
     """
     theta = unpack(phi, shapes)
     if objective == "network":
-        total = anp.sum(network_log_probs(theta, X)[np.arange(len(y)), y])
+        log_p = network_log_probs(theta, X)[np.arange(len(y)), y]
     else:
-        total = anp.sum(log_likelihood(theta, X, y, nodes))
+        log_p = log_likelihood(theta, X, y, nodes)
+    total = anp.sum(count * log_p)
     return total if priors is None else total + log_prior(phi, shapes, priors)
 
 
 # book/roads/mle.ipynb, cell mle-14
-def _fast_objective(X, y, shapes, objective, priors, nodes):
+def _fast_objective(X, y, shapes, objective, priors, nodes, count):
     """log_objective and its slopes by hand.  [eq-lik-rho, eq-mle-back]"""
     if objective == "network":
-        rows = network_rows(X, y, shapes.n_classes)
+        rows = network_rows(X, y, shapes.n_classes, 1.0 if count is None else count)
         data = lambda phi: network_value_and_grad(phi, rows, shapes)
     else:
-        data = lambda phi: likelihood_value_and_grad(phi, X, y, shapes, nodes)
+        data = lambda phi: likelihood_value_and_grad(phi, X, y, shapes, nodes, count)
     if priors is None:
         return data
 
@@ -108,22 +111,23 @@ def _fast_objective(X, y, shapes, objective, priors, nodes):
 
 
 def mle_objective(X, y, shapes, objective="exact", priors=None, nodes=None,
-                  gradient="fast"):
+                  gradient="fast", count=None):
     """What is climbed, as a function of phi: value (nats) and gradient.
     [eq-mle-objective, eq-mle-map]
 
     objective "exact" (needs nodes) or "network";  priors: a Priors adds the log
     prior density of phi (MAP), None does not;  gradient "fast", by hand, or
-    "autograd", of log_objective -> function (P,) -> (float, (P,))
+    "autograd", of log_objective;  count (N,): how often each row counts
+    -> function (P,) -> (float, (P,))
     """
     check_choice(objective, "objective", ("exact", "network"))
     check_choice(gradient, "gradient", ("fast", "autograd"))
     if objective == "exact" and nodes is None:
         raise ValueError("nodes: expected Nodes for 'exact', got None")
     if gradient == "fast":
-        return _fast_objective(X, y, shapes, objective, priors, nodes)
+        return _fast_objective(X, y, shapes, objective, priors, nodes, count)
     X, y = check_X(X, n_features=shapes.input_dim), check_y(y, len(X), shapes.n_classes)
-    rest = X, y, shapes, objective, priors, nodes
+    rest = X, y, shapes, objective, priors, nodes, 1.0 if count is None else count
 
     def plain(phi):
         with np.errstate(all="ignore"):
@@ -198,10 +202,11 @@ class MLEFit:
 # book/roads/mle.ipynb, cell mle-25
 def mle_work(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exact",
              priors=None, n_steps=20_000, lr=1e-3, rng=0, n_nodes=None, start=None,
-             gradient="fast"):
+             gradient="fast", sample_weight=None):
     """fit_mle as a Work, which finishes as an MLEFit; its arguments.
     [eq-mle-objective, eq-mle-map]"""
-    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, weight, sizes = check_weighted_problem(
+        X, y, sample_weight, n_experts, latent_dim, n_classes)
     shapes = Shapes(*sizes, X.shape[1])
     check_choice(objective, "objective", ("exact", "network"))
     check_choice(gradient, "gradient", ("fast", "autograd"))
@@ -214,14 +219,16 @@ def mle_work(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exa
     phi = mle_start(shapes, rng) if start is None else pack(start)
     nodes = None if objective == "network" else latent_nodes(
         shapes, n_nodes, rng.integers(2**32))
-    climb = mle_objective(X, y, shapes, objective, priors, nodes, gradient)
+    climb = mle_objective(X, y, shapes, objective, priors, nodes, gradient, weight)
     work = climb_work(climb, phi, n_steps, lr=lr, origin=origin, problem=(
-        "fit_mle", X, y, shapes, objective, priors, nodes, gradient))
+        "fit_mle", X, y, shapes, objective, priors, nodes, gradient,
+        *(() if weight is None else (weight,))))
 
     def finish(run):
         end = work.finish(run)
         theta = unpack(end.x, shapes)
-        value = mle_objective(X, y, shapes, objective, None, nodes)(end.x)[0]
+        value = mle_objective(
+            X, y, shapes, objective, None, nodes, count=weight)(end.x)[0]
         separated = bool(separated_sticks(theta, X, y, objective).all())
         if separated and priors is None:
             warnings.warn(
@@ -236,7 +243,7 @@ def mle_work(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exa
 
 def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exact",
             priors=None, n_steps=20_000, lr=1e-3, rng=0, n_nodes=None, start=None,
-            callback=None, checkpoint=None, gradient="fast"):
+            callback=None, checkpoint=None, gradient="fast", sample_weight=None):
     """Maximum likelihood, or MAP, by full-batch AdaBelief.
     [eq-mle-objective, eq-mle-map]
 
@@ -247,11 +254,12 @@ def fit_mle(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exac
     rng        int or Generator, for start (a Theta) if not given, and nodes
     callback(done, value); checkpoint: path, see maximize
     gradient   "fast": slopes by hand; "autograd": those of log_objective
+    sample_weight (N,) >= 0: how often each row counts; 2 is the row twice
     -> MLEFit, with a RuntimeWarning if the likelihood has no maximum.
     ValueError names a bad argument.
     """
     work = mle_work(X, y, n_experts, latent_dim, n_classes, objective, priors, n_steps,
-                    lr, rng, n_nodes, start, gradient)
+                    lr, rng, n_nodes, start, gradient, sample_weight)
     return work.finish(drive(work, callback, checkpoint))
 
 
@@ -273,11 +281,11 @@ class PointFit(NamedTuple):
         return len(self.trace)
 
 
-def _begin(Z, y, n_classes, settings, rng, priors=None):
+def _begin(Z, y, n_classes, settings, rng, weight=None, priors=None):
     s, options = settings, learner_options(settings)
     del options["checkpoint"]
     work = mle_work(Z, y, s.n_experts, s.latent_dim, n_classes, priors=priors, rng=rng,
-                    **options)
+                    sample_weight=weight, **options)
 
     def finish(run):
         end = work.finish(run)
@@ -287,8 +295,8 @@ def _begin(Z, y, n_classes, settings, rng, priors=None):
     return work._replace(finish=finish)
 
 
-def _begin_map(Z, y, n_classes, settings, rng):
-    return _begin(Z, y, n_classes, settings, rng, settings.priors)
+def _begin_map(Z, y, n_classes, settings, rng, weight=None):
+    return _begin(Z, y, n_classes, settings, rng, weight, settings.priors)
 
 
 # book/roads/mle.ipynb, cell mle-27
@@ -314,11 +322,12 @@ MLE = Learner(
     options={"objective": "exact", "n_steps": 20_000, "lr": 1e-3, "n_nodes": None,
              "checkpoint": None},
     steps=lambda settings: learner_options(settings)["n_steps"],
-    objective="log likelihood", step="step", advice="raise n_steps in method_options")
+    objective="log likelihood", step="step", advice="raise n_steps in method_options",
+    weights="any")
 MAP = MLE._replace(begin=_begin_map, objective="log density")
 
 
-# book/roads/mle.ipynb, cell mle-32
+# book/roads/mle.ipynb, cell mle-33
 def softmax_twice(log_probs):
     """ln softmax of *probabilities*, the mistake.  [eq-mle-twice]
 

@@ -23,7 +23,7 @@ from cmn_literate.engineering.chains import spawn
 from cmn_literate.engineering.runs import drive
 from cmn_literate.learners import Learner, learner_options
 from cmn_literate.storage import generator_state
-from cmn_literate.checks import check_problem
+from cmn_literate.checks import check_weighted_problem
 from cmn_literate.engineering.fit import fit
 from cmn_literate.roads.diagnostics import (
     PosteriorDraws, keep_draws, pack_sampled, predict_sampled, unpack_sampled)
@@ -47,7 +47,7 @@ def _by_autograd(q, log_density, **problem):
 
 
 def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None,
-                     gradient="fast"):
+                     gradient="fast", count=None):
     """The function that NUTS moves on, and how many numbers eps it wants
     beyond u.  [eq-lik-posterior, eq-lik-explicit, eq-nuts-drop]
 
@@ -56,6 +56,7 @@ def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None,
     n_nodes per dimension of the quadrature (default of latent_nodes)
     gradient  "fast": slopes by hand;  "autograd": those of log_posterior or of
             explicit_log_joint
+    count (N,): how often each row counts, for the marginal target only
     -> (value_and_grad of q = [u, eps], which can be pickled, N h or 0)
     ValueError names a bad choice.
     """
@@ -66,6 +67,13 @@ def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None,
                          f"latent integral has {shapes.rank} dimensions, got "
                          "'marginal'")
     problem, n_eps = dict(X=X, y=y, shapes=shapes, priors=priors), 0
+    if count is not None:
+        if target == "explicit" or shapes.rank > 2:
+            raise ValueError("sample_weight: with one latent vector per row a weight "
+                             "of 2 is not the row twice; expected no weights, or "
+                             "target 'marginal' and at most 2 dimensions of the "
+                             f"latent integral, got {shapes.rank}")
+        problem["count"], target = count, "marginal"
     if target == "marginal" or target == "auto" and shapes.rank == 1:
         fast, plain = marginal_value_and_grad, log_posterior
         problem["nodes"] = latent_nodes(shapes, n_nodes)
@@ -81,7 +89,7 @@ def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None,
 CAVI_SWEEPS = 100
 
 
-def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
+def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0, count=None):
     """White coordinates to start from, one row per chain.  [eq-lik-white]
 
     init "cavi": a draw from q of a short variational fit, a new fit for every
@@ -94,7 +102,8 @@ def starting_points(X, y, shapes, priors, n_chains, init="cavi", rng=0):
         if init == "prior":
             theta = sample_theta(priors, K, h, L, d, chain_rng)
         else:
-            q = fit(X, y, K, h, L, priors, rng=chain_rng, max_sweeps=CAVI_SWEEPS)
+            q = fit(X, y, K, h, L, priors, rng=chain_rng, max_sweeps=CAVI_SWEEPS,
+                    sample_weight=count)
             draws = sample_parameters(q.parameters, chain_rng, 1)
             theta = Theta(*(part[0] for part in draws))
         starts.append(to_white(pack(theta), shapes, priors))
@@ -120,16 +129,19 @@ def posterior_work(
         X, y, n_experts, latent_dim=None, n_classes=None,
         priors=Priors(),  # noqa: B008  Priors are frozen
         n_chains=16, n_warmup=800, n_draws=64, target="auto", init="cavi", rng=0,
-        n_jobs=1, max_depth=10, target_accept=0.8, n_nodes=None, every=30.0):
+        n_jobs=1, max_depth=10, target_accept=0.8, n_nodes=None, every=30.0,
+        sample_weight=None):
     """sample_posterior as a Work, which finishes as PosteriorDraws; its arguments.
     [eq-lik-posterior, eq-nuts-stretch, eq-nuts-drop]"""
-    X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
+    X, y, weight, sizes = check_weighted_problem(
+        X, y, sample_weight, n_experts, latent_dim, n_classes)
     check_kind(priors, "priors", Priors)
     shapes = Shapes(*sizes, X.shape[1])
-    density, n_eps = posterior_target(X, y, shapes, priors, target, n_nodes)
+    density, n_eps = posterior_target(
+        X, y, shapes, priors, target, n_nodes, count=weight)
     n_chains, rng = check_count(n_chains, "n_chains"), check_rng(rng)
     origin = generator_state(rng)
-    u = starting_points(X, y, shapes, priors, n_chains, init, rng)
+    u = starting_points(X, y, shapes, priors, n_chains, init, rng, weight)
     q0 = np.concatenate([u, rng.normal(size=(n_chains, n_eps))], 1)
     work = nuts_work(density, q0, n_warmup, n_draws, rng, target_accept, max_depth,
                      every=every, n_jobs=n_jobs, origin=origin)
@@ -142,7 +154,8 @@ def posterior_work(
         stats = dict(end.stats)
         return PosteriorDraws(unpack(phi, shapes), stats.pop("log_density"), stats)
 
-    return work._replace(finish=finish, problem=("posterior", X, y, work.problem))
+    more = () if weight is None else (weight,)
+    return work._replace(finish=finish, problem=("posterior", X, y, work.problem, *more))
 
 
 # book/roads/posterior.ipynb, cell posterior-21
@@ -151,7 +164,7 @@ def sample_posterior(
         priors=Priors(),  # noqa: B008  Priors are frozen
         n_chains=16, n_warmup=800, n_draws=64, target="auto", init="cavi", rng=0,
         n_jobs=1, max_depth=10, target_accept=0.8, n_nodes=None, callback=None,
-        checkpoint=None, checkpoint_every=30.0):
+        checkpoint=None, checkpoint_every=30.0, sample_weight=None):
     """Draws of the parameters from their posterior by NUTS.
     [eq-lik-posterior, eq-nuts-stretch, eq-nuts-drop]
 
@@ -163,6 +176,7 @@ def sample_posterior(
     n_jobs, max_depth, target_accept, callback, checkpoint, checkpoint_every
                       see nuts: callback(done, log density) counts to
                       n_chains * (n_warmup + n_draws)
+    sample_weight (N,) >= 0: how often each row counts; marginal target only
     -> PosteriorDraws; log_joint is the log density of the target, in stats are
     energy, accept, depth, n_leapfrog, divergent, step. A RuntimeWarning counts the
     divergent ones (divergence_report).
@@ -171,7 +185,8 @@ def sample_posterior(
     n_jobs = check_count(n_jobs, "n_jobs")
     work = posterior_work(
         X, y, n_experts, latent_dim, n_classes, priors, n_chains, n_warmup, n_draws,
-        target, init, rng, n_jobs, max_depth, target_accept, n_nodes, checkpoint_every)
+        target, init, rng, n_jobs, max_depth, target_accept, n_nodes, checkpoint_every,
+        sample_weight)
     return work.finish(drive(work, callback, checkpoint, n_jobs))
 
 
@@ -181,11 +196,11 @@ def _steps(settings):
     return options["n_chains"] * (options["n_warmup"] + options["n_draws"])
 
 
-def _begin(Z, y, n_classes, settings, rng):
+def _begin(Z, y, n_classes, settings, rng, weight=None):
     s, options = settings, learner_options(settings)
     del options["checkpoint"]
     work = posterior_work(Z, y, s.n_experts, s.latent_dim, n_classes, s.priors, rng=rng,
-                          **options)
+                          sample_weight=weight, **options)
     return work._replace(finish=lambda run: keep_draws(
         work.finish(run), Z, options["n_draws"], _steps(s)))
 
@@ -196,4 +211,4 @@ NUTS = Learner(
              "init": "cavi", "max_depth": 10, "target_accept": 0.8, "n_jobs": 1,
              "checkpoint": None},
     steps=_steps, objective="log density", step="transition",
-    advice="raise n_warmup and n_draws in method_options")
+    advice="raise n_warmup and n_draws in method_options", weights="any")

@@ -12,6 +12,7 @@ __all__ = ["column_scale", "fit_starts", "CMNClassifier"]
 import warnings
 from copy import copy
 from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -20,59 +21,78 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cmn_literate.checks import check_count
+from cmn_literate.engineering.chains import run_apart
 from cmn_literate.engineering.runs import objective_trace, run_learner
 from cmn_literate.inputs import (
     as_generator, check_classes, check_columns, check_memory, check_options,
-    encode_labels, plain_labels)
+    encode_labels, plain_labels, weigh_rows)
 from cmn_literate.learners import find_learner, learner_options, not_converged
 from cmn_literate.network.predict import gate_probs
 from cmn_literate.network.simulate import Priors
+from cmn_literate.parallel import effective_jobs, in_order, one_blas_thread
 from cmn_literate.storage import load_model, save_model
 from cmn_literate.use.datasets import holdout_rows
-from cmn_literate.use.metrics import log_predictive_density
 from cmn_literate.use.uncertainty import (
     average_log_proba, split_entropy, summarize_experts)
 
 
 # book/use/classifier.ipynb, cell classifier-30
-def column_scale(X, standardize=True):
+def column_scale(X, standardize=True, weight=None):
     """Mean and standard deviation of every column.  [eq-clf-scale]
 
-    X (N, d) -> m (d,), s (d,); s is 1 where a column is constant up to rounding.
+    X (N, d), weight (N,) of the rows or None -> m (d,), s (d,); s is 1 where a column is constant up to rounding.
     standardize=False: zeros and ones, which leave X as it is.
     """
     d = X.shape[1]
     if not standardize:
         return np.zeros(d), np.ones(d)
-    mean = X.mean(axis=0)
+    spread = lambda rest: np.sqrt(np.average(
+        (rest - np.average(rest, 0, weight))**2, 0, weight))
+    mean = np.average(X, 0, weight)
     rest = X - mean
     with np.errstate(over="ignore", under="ignore"):
-        scale = rest.std(axis=0)
+        scale = spread(rest)
         top = np.abs(rest).max(axis=0)
         tiny = (top > 0) & (top < 1e-140)                    # squares underflow
         unit = np.where(tiny, top, 1.0)
-        scale = np.where(tiny, unit * (rest / unit).std(axis=0), scale)
+        scale = np.where(tiny, unit * spread(rest / unit), scale)
     flat = np.minimum(scale, top) <= 2 * np.finfo(float).eps * np.abs(mean)
     return mean, np.where(flat, 1.0, scale)
 
 
 # book/use/classifier.ipynb, cell classifier-34
-def fit_starts(est, Z, codes):
+def _start(task, est, Z, codes, weight=None):
+    """One start of (number, seed or Generator, rows).   -> result, whether Ctrl-C cut it"""
+    i, rng, rows = task
+    return run_learner(est, Z[rows], codes[rows], len(est.classes_), np.random.default_rng(rng),
+                       f"start {i + 1} of {est.n_init}", None if weight is None else weight[rows])
+
+
+def _share(est, n):
+    """How many processes n starts get, and the estimator that each of them sees."""
+    jobs = min(effective_jobs(est.n_jobs), n)
+    if jobs == 1:
+        return 1, est
+    each = copy(est)
+    each.n_jobs, each.verbose = max(effective_jobs(est.n_jobs) // jobs, 1), 0
+    return jobs, each
+
+
+def fit_starts(est, Z, codes, weight=None):
     """The fits that the estimator keeps.  [eq-clf-average, eq-clf-select]
 
-    Z (N, d) scaled inputs, codes (N,) -> list of results, all starts or one;
-    whether Ctrl-C cut the list short (KeyboardInterrupt if it would be empty)
+    Z (N, d) scaled inputs, codes (N,), weight (N,) or None
+    -> list of results, all starts or one; whether Ctrl-C cut the list short
+    (KeyboardInterrupt if it would be empty).  No bit depends on est.n_jobs.
     """
     rngs = as_generator(est.random_state).spawn(est.n_init)
-    everything, fits, cut = np.arange(len(Z)), [], False
-    run = lambda rows, i, rng: run_learner(
-        est, Z[rows], codes[rows], len(est.classes_), rng,
-        f"start {i + 1} of {est.n_init}")
     if est.n_init > 1 and est.select == "holdout":
-        return _best_by_holdout(est, Z, codes, rngs, run)
+        return _best_by_holdout(est, Z, codes, weight, rngs)
+    (jobs, each), fits, cut = _share(est, est.n_init), [], False
+    tasks = [(i, rng, slice(None)) for i, rng in enumerate(rngs)]
+    start = partial(_start, est=each, Z=Z, codes=codes, weight=weight)
     try:
-        for i, rng in enumerate(rngs):
-            result, cut = run(everything, i, rng)
+        for result, cut in run_apart(start, tasks, jobs):
             fits.append(result)
             if cut:
                 break
@@ -86,7 +106,7 @@ def fit_starts(est, Z, codes):
 
 
 # book/use/classifier.ipynb, cell classifier-35
-def _best_by_holdout(est, Z, codes, rngs, run):
+def _best_by_holdout(est, Z, codes, weight, rngs):
     """The start with the best log score on held-out rows, fitted again on all;
     after Ctrl-C the best finished start, or else the first, as it is."""
     seeds = [int(rng.integers(2**63)) for rng in rngs]
@@ -94,16 +114,19 @@ def _best_by_holdout(est, Z, codes, rngs, run):
     rows, test = holdout_rows(codes, n_test, np.random.default_rng(seeds[0]))
     rule = find_learner(est.method).predict_log_proba
     kept, best, top = None, 0, -np.inf
+    jobs, each = _share(est, len(seeds))
+    tasks = [(i, seed, rows) for i, seed in enumerate(seeds)]
+    start = partial(_start, Z=Z, codes=codes, weight=weight)
     try:
-        for i, seed in enumerate(seeds):
-            result, cut = run(rows, i, np.random.default_rng(seed))
+        for i, (result, cut) in enumerate(run_apart(partial(start, est=each), tasks, jobs)):
             kept = result if i == 0 else kept
             if cut:
                 return [kept], True
-            value = log_predictive_density(codes[test], rule(result, Z[test]), True)
+            log_p = rule(result, Z[test])[np.arange(len(test)), codes[test]]
+            value = np.average(log_p, weights=None if weight is None else weight[test])
             if value > top:
                 best, top, kept = i, value, result
-        again, cut = run(np.arange(len(Z)), best, np.random.default_rng(seeds[best]))
+        again, cut = start((best, seeds[best], slice(None)), est)
         return [kept if cut else again], cut
     except KeyboardInterrupt:
         if kept is None:
@@ -129,6 +152,11 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     method_options   dict of the method's own options: find_learner(name).options;
                   "checkpoint": a file that a run is kept in and goes on from
     classes       the label set, if the y given to fit need not hold all of it
+    n_jobs        processes for several starts or chains, threads for a sweep and a
+                  forecast; None: 1, or as joblib.parallel_backend says.  The numbers
+                  do not depend on it
+    class_weight  a dict {label: factor} or "balanced", as in scikit-learn: factors
+                  on the weights of a class's rows
 
     Fitted: classes_ (sorted), n_features_in_, feature_names_in_ (DataFrames), fits_
     (kept results), objective_ (largest last value), elbo_ (the same, if a bound),
@@ -142,7 +170,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
                  init="class-code", standardize=True, random_state=None, verbose=0,
                  method="cavi", select="average", holdout=0.2,
                  omega1="per-component", accelerate=False, classes=None,
-                 method_options=None):
+                 method_options=None, class_weight=None, n_jobs=None):
         self.n_experts = n_experts
         self.latent_dim = latent_dim
         self.priors = priors
@@ -161,6 +189,8 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         self.accelerate = accelerate
         self.classes = classes
         self.method_options = method_options
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
 
     def get_params(self, deep=True):
         """Options by name; with deep those of the priors too, as priors__sigma0."""
@@ -180,9 +210,10 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         self.priors = replace(self.priors, **nested) if nested else self.priors
         return self
 
-    def fit(self, X, y):
-        """Learn from X (N, d) and labels y (N,).   -> self
+    def fit(self, X, y, sample_weight=None):
+        """Learn from X (N, d), labels y (N,) and weights (N,) >= 0.   -> self
 
+        A weight of 2 is the row twice, of 0 no row; see learners.Learner.weights.
         ConvergenceWarning when the objective was still rising.  ValueError names the
         argument that is off.  On any error the model stays as it was.  Ctrl-C is
         raised again when the work is put away: a checkpoint holds the run, and the
@@ -191,7 +222,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         new = copy(self)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(new, name)
-        cut = new._learn(X, y)
+        cut = new._learn(X, y, sample_weight)
         self.__dict__ = vars(new)
         if cut:
             raise KeyboardInterrupt
@@ -203,23 +234,25 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
-    def _learn(self, X, y):
+    def _learn(self, X, y, sample_weight):
         check_options(self.get_params(deep=False))
         if not isinstance(self.priors, Priors):
             raise ValueError(f"priors: expected a Priors, got {self.priors!r}")
         learner_options(self)
         X, y = self._check_data(X, y=plain_labels(y), ensure_min_samples=2)
+        X, y, weight = weigh_rows(X, y, self, sample_weight)
         self.classes_, codes = encode_labels(y, self.classes)
         check_classification_targets(y)
         if self.classes is None:
             check_classes(len(self.classes_), len(codes))
         if self.method == "cavi":
             check_memory(*X.shape, self.n_experts, self.latent_dim, len(self.classes_))
-        self.mean_, self.scale_ = column_scale(X, self.standardize)
+        self.mean_, self.scale_ = column_scale(X, self.standardize, weight)
         if not np.isfinite(self.scale_).all():
             raise ValueError("X: expected values whose squares are finite")
         self.method_ = self.method
-        self.fits_, cut = fit_starts(self, (X - self.mean_) / self.scale_, codes)
+        Z = (X - self.mean_) / self.scale_
+        self.fits_, cut = fit_starts(self, Z, codes, weight)
         self.summarize()
         return cut
 
@@ -237,7 +270,12 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         """Log class probabilities (n, L) in nats; the kept starts averaged."""
         Z = self.inputs(X)
         rule = find_learner(self.method_).predict_log_proba
-        return average_log_proba([rule(result, Z) for result in self.fits_])
+        parts = [Z[first:first + 256] for first in range(0, len(Z), 256)]
+        average = lambda part: average_log_proba(
+            [rule(result, part) for result in self.fits_])
+        with one_blas_thread(self.n_jobs):
+            jobs = effective_jobs(self.n_jobs)
+            return np.concatenate(list(in_order(average, parts, jobs)))
 
     def predict_proba(self, X):
         """Class probabilities (n, L), columns in the order of classes_."""

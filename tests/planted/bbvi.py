@@ -10,7 +10,7 @@ FAULTS = [
     ("bb-control-sees-itself", "top, bottom = top.sum(0) - top, bottom.sum(0) - bottom", "top, bottom = top.sum(0), bottom.sum(0)", TESTS),
     ("bb-gap-unweighted", "weights = gamma * rows.b[:, None], soft_counts(gamma)[0]", "weights = gamma * rows.b[:, None], 1 + 0 * gamma[:-1]", TESTS),
     ("bb-checkpoint-of-any-objective", "shapes, priors, objective, n_particles,", "shapes, priors, n_particles,", TESTS),
-    ("bb-start-ignores-the-seed", "start = complete_start(X, y, *shapes[:3], priors, rng, init)", "start = complete_start(X, y, *shapes[:3], priors, 0, init)", TESTS),
+    ("bb-start-ignores-the-seed", "start = complete_start(X, y, *shapes[:3], priors, rng, init, weight=weight)", "start = complete_start(X, y, *shapes[:3], priors, 0, init, weight=weight)", TESTS),
     ("bb-converged-when-falling-behind", "last.mean() - before.mean() < allowed", "last.mean() - before.mean() > allowed", TESTS),
     ("bb-readable-entropy-forgotten", "entropy = log_scale(f.x_C) + 0.5 * h * (1 + np.log(2 * np.pi))", "entropy = 0.5 * h * (1 + np.log(2 * np.pi))", TESTS),
     ("bb-autograd-without-tilts", "back(vector), noise, rows, priors, tilts))", "back(vector), noise, rows, priors))", TESTS),

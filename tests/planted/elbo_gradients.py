@@ -13,7 +13,7 @@ FAULTS = [
     ("bb-rate-sign", "-(tau * total).mean(0))", "(tau * total).mean(0))", TESTS),
     ("bb-expert-pull-sign", "into_x -= pull", "into_x += pull", TESTS),
     ("bb-entropy-slope-forgotten", "slope[diagonal] += gamma\n    return into_x", "return into_x", TESTS),
-    ("bb-softmax-not-centred", "gamma * (v - per_row), *_local_path", "gamma * v, *_local_path", TESTS),
+    ("bb-softmax-not-centred", "mass * (v - per_row), *_local_path", "mass * v, *_local_path", TESTS),
     ("bb-gate-unweighted", "(kappa - b * slope) @ rows.XtT.T", "(kappa - slope) @ rows.XtT.T", TESTS),
     ("bb-kl-without-energy", "(energy + a * log_a).sum(-1)", "(a * log_a).sum(-1)", TESTS),
     ("bb-kl-one-row", "h * rows[2]", "rows[2]", TESTS),

@@ -19,7 +19,7 @@ FAULTS = [
     ("lik-eps-prior-forgotten", "value -= 0.5 * (eps**2).sum()", "value -= 0.0 * (eps**2).sum()", TESTS),
     ("lik-chunk-skips-nodes", "min(q + nodes, Q))", "min(q + nodes, Q - 1))", TESTS),
     ("lik-overflow-has-a-slope", "return -np.inf, np.zeros(len(u))", "return -np.inf, slope", TESTS),
-    ("network-tosses-strict", "(y >= sticks) * 1.0", "(y > sticks) * 1.0", TESTS),
+    ("network-tosses-strict", "(y >= sticks) * count", "(y > sticks) * count", TESTS),
     ("network-pass-probability", "np.cumprod(expit(-psi0), axis=0, out=gate[1:])", "np.cumprod(expit(psi0), axis=0, out=gate[1:])", TESTS),
     ("network-error-untossed", "error = rows.stop - rows.toss * expit(psi)", "error = rows.stop - expit(psi)", TESTS),
     ("network-gate-sum-forward", "np.cumsum(share[::-1], axis=0)[::-1]", "np.cumsum(share, axis=0)", TESTS),

@@ -157,7 +157,7 @@ def test_the_table_of_options_is_that_of_the_estimator():
     options = make().get_params(deep=False)
     assert set(CONSTRAINTS) <= set(options)
     check_options(options)
-    assert set(options) - set(CONSTRAINTS) == {"priors", "random_state", "verbose", "classes", "method_options"}
+    assert set(options) - set(CONSTRAINTS) == {"priors", "random_state", "verbose", "classes", "class_weight", "method_options"}
     for rule, meaning in CONSTRAINTS.values():
         assert str(rule) and meaning
     for rule, text, value in [(CONSTRAINTS["n_experts"][0], "3", 3), (CONSTRAINTS["tol"][0], "1e-3", 1e-3), (CONSTRAINTS["init"][0], "random", "random")]:

@@ -49,7 +49,13 @@ with warnings.catch_warnings():
 
 # ---- the protocol
 
-@parametrize_with_checks([CMNClassifier(n_experts=4, max_sweeps=100), CMNClassifier(n_experts=2, n_init=2, max_sweeps=30, select="holdout")])
+# these shuffle the copied rows; the class-code start draws numbers row by row, so rows in another order are another start (test_weighted.py
+# has the same check with a start that does not look at the rows)
+ANOTHER_START = {"check_sample_weight_equivalence_on_dense_data": "rows in another order are another start"}
+
+
+@parametrize_with_checks([CMNClassifier(n_experts=4, max_sweeps=100), CMNClassifier(n_experts=2, n_init=2, max_sweeps=30, select="holdout")],
+                         expected_failed_checks=lambda estimator: ANOTHER_START)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
