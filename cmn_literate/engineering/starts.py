@@ -5,12 +5,13 @@ A start that gives each output stick a latent dimension of its own, and each exp
 inputs, is off every saddle and knows the labels before the first sweep.
 """
 
-__all__ = ["class_code", "cluster_labels", "soften", "code_experts", "code_gate",
-           "init_parameters", "complete_start"]
+__all__ = ["class_code", "cluster_labels", "soften", "code_experts", "code_gate", "START_ROWS",
+           "key_generator", "start_rows", "init_parameters", "complete_start"]
 
 
 # book/engineering/starts.ipynb, cell starts-02
 import warnings
+from copy import deepcopy
 
 import numpy as np
 from scipy.cluster.vq import kmeans2
@@ -106,6 +107,25 @@ def code_gate(X, label, n_experts, priors, rounds=3, block_rows=512):
 
 
 # book/engineering/starts.ipynb, cell starts-16
+START_ROWS = 20_000                                 # more rows than a start needs
+
+
+def key_generator(rng):
+    """The Generator of the keys; rng stays where it is.  [eq-start-rows]"""
+    return np.random.default_rng(deepcopy(rng).integers(2**63))
+
+
+def start_rows(X, y, rng, most=START_ROWS):
+    """At most so many of the rows, in their order.  [eq-start-rows]
+
+    X (N,d), y (N,), rng Generator -> X (m,d), y (m,)"""
+    if len(X) <= most:
+        return X, y
+    stay = np.sort(np.argpartition(key_generator(rng).random(len(X)), most)[:most])
+    return X[stay], y[stay]
+
+
+# book/engineering/starts.ipynb, cell starts-19
 def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
                     method="class-code"):
     """Global factors to start from.  [eq-class-code]
@@ -122,6 +142,7 @@ def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
     if method != "class-code":
         expected = '"class-code", "random" or "prior"'
         raise ValueError(f"method: expected {expected}, got {method!r}")
+    X, y = start_rows(X, y, rng)
     code, weights = class_code(L, h)
     label = cluster_labels(X, K, rng)
     target = code[y] + 0.1 * rng.normal(size=(len(X), h))  # off the saddle
@@ -131,7 +152,7 @@ def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
                       *code_experts(X, label, target, K, priors))
 
 
-# book/engineering/starts.ipynb, cell starts-17
+# book/engineering/starts.ipynb, cell starts-20
 def complete_start(X, y, n_experts, latent_dim, n_classes, priors, rng,
                 method="class-code", shared=False):
     """Complete starting State: init_parameters, then x and omega0 with xi1 = 0 and
