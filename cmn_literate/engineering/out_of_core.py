@@ -22,7 +22,7 @@ from cmn_literate.engineering.runs import (
     CAVI, Work, drive, has_converged, stored_generator)
 from cmn_literate.engineering.sources import (
     coded_blocks, label_codes, moment_scale, survey)
-from cmn_literate.engineering.starts import init_parameters
+from cmn_literate.engineering.starts import START_ROWS, init_parameters
 from cmn_literate.engineering.sums import (
     Block, Rows, Sums, add_sums, block_size, estep, make_rows, prepare)
 from cmn_literate.inputs import (
@@ -232,14 +232,19 @@ def fit_source(source, n_experts=10, latent_dim=None, classes=None,
 
 
 # book/engineering/out_of_core.ipynb, cell out_of_core-08
+def _asks_for_arrays(est):
+    """The option, if any, with which a fit cannot do with rows that pass by."""
+    if est.method != "cavi":
+        return "method"
+    return "select" if est.select == "holdout" and est.n_init > 1 else ""
+
+
 def _streamed(est, source, path):
     """Survey and generators of a fit from a source; ValueError for what it cannot do."""
-    for name, value, others in (("method", est.method, ("cavi",)),
-                                ("select", est.select, ("average", "elbo"))):
-        if value not in others and (name == "method" or est.n_init > 1):
-            raise ValueError(f"{name}: expected {' or '.join(others)} for the rows of "
-                             f"{source.name}, which need more than memory={est.memory!r}; "
-                             f"got {value!r}")
+    if name := _asks_for_arrays(est):
+        others = {"method": "cavi", "select": "average or elbo"}[name]
+        raise ValueError(f"{name}: expected {others} for the rows of {source.name}, which "
+                         f"need more than memory={est.memory!r}, got {vars(est)[name]!r}")
     rngs = as_generator(est.random_state).spawn(est.n_init)
     if not isinstance(est.random_state, Integral):
         rngs[0] = stored_generator(path) or rngs[0]
@@ -247,18 +252,23 @@ def _streamed(est, source, path):
 
 
 def learn_source(est, data, y, learn):
-    """What CMNClassifier.fit does with a source: in memory if the rows fit est.memory,
-    else from where they are.  [eq-portion]
+    """What CMNClassifier.fit does with a source.  [eq-portion]
+
+    Up to START_ROWS rows, and all that fit est.memory for a method or a choice of
+    starts that asks for it, are loaded; others pass by, and are kept if they fit.
 
     data, y: a source without y, files and the name of the target, or dask arrays
     learn(X, codes, True): for rows in memory, which it may overwrite   -> whether Ctrl-C cut it short
     """
     source, path = source_of(data, y), learner_options(est).get("checkpoint")
     d, limit, K = len(source.columns), memory_bytes(est.memory), est.n_experts
-    rows = load_rows(source, lambda L: limit // (
-        8 * d + sum(row_bytes(d, K, L, est.omega1 == "shared"))))
+    top = limit if _asks_for_arrays(est) else START_ROWS
+    rows = load_rows(source, lambda L: min(top, limit // (
+        8 * d + sum(row_bytes(d, K, L, est.omega1 == "shared")))))
     found, rngs = (None, ()) if rows else _streamed(est, source, path)
     n_rows = len(rows.X) if rows else found.n_rows
+    if n_rows < 2:
+        raise ValueError(f"{source.name}: expected at least 2 rows, got 1")
     est.classes_, places = encode_labels((rows or found).classes, est.classes)
     if est.classes is None:
         check_classes(len(est.classes_), n_rows)

@@ -51,33 +51,39 @@ def moment_scale(moments, standardize=True):
 
     -> m (d,), s (d,); s is 1 where a column is constant up to rounding.
     standardize=False: zeros and ones, which leave the rows as they are.
+    ValueError for deviations below 1e-140, whose squares are nothing.
     """
     mean, d = moments.mean, len(moments.mean)
     if not standardize:
         return np.zeros(d), np.ones(d)
     scale = np.sqrt(moments.square / moments.n)
     top = np.maximum(moments.high - mean, mean - moments.low)
+    tiny = np.flatnonzero((top > 0) & (top < 1e-140))          # squares underflow
+    if tiny.size:
+        raise ValueError(f"X: columns {tiny.tolist()}: expected deviations that can be "
+                         f"squared, got at most {top[tiny].max():.1e}: use other units")
     flat = np.minimum(scale, top) <= 2 * np.finfo(float).eps * np.abs(mean)
     return mean, np.where(flat, 1.0, scale)
 
 
-def column_scale(X, standardize=True):
-    """Mean and standard deviation of every column.  [eq-clf-scale]
+def column_scale(X, standardize=True, rest=None):
+    """Mean and standard deviation of every column of rows in memory.  [eq-clf-scale]
 
     X (N, d) -> m (d,), s (d,); s is 1 where a column is constant up to rounding.
     standardize=False: zeros and ones, which leave X as it is.
+    rest (N, d): where X - m is put; it may be X itself
     """
     d = X.shape[1]
     if not standardize:
         return np.zeros(d), np.ones(d)
     mean = X.mean(axis=0)
-    rest = X - mean
+    rest = np.subtract(X, mean, out=rest)
     with np.errstate(over="ignore", under="ignore"):
         scale = rest.std(axis=0)
-        top = np.abs(rest).max(axis=0)
+        top = np.maximum(rest.max(axis=0), -rest.min(axis=0))
         tiny = (top > 0) & (top < 1e-140)                    # squares underflow
         unit = np.where(tiny, top, 1.0)
-        scale = np.where(tiny, unit * (rest / unit).std(axis=0), scale)
+        scale[tiny] = (unit * (rest / unit).std(axis=0))[tiny] if tiny.any() else 0.0
     flat = np.minimum(scale, top) <= 2 * np.finfo(float).eps * np.abs(mean)
     return mean, np.where(flat, 1.0, scale)
 
