@@ -142,7 +142,8 @@ def _count_labels(classes, counts, y, name):
         return new, more
     kinds = {"U" if c.dtype.kind in "UOS" else "n" for c in (classes, new)}
     if len(kinds) > 1:
-        raise ValueError(f"{name}: expected labels of one kind, got {classes[0]!r} and {new[0]!r}")
+        raise ValueError(f"{name}: expected labels of one kind, got "
+                         f"{classes.tolist()[0]!r} and {new.tolist()[0]!r}")
     both = np.unique(np.concatenate([classes, new]))
     out = np.zeros(len(both), int)
     out[np.searchsorted(both, classes)] += counts
@@ -189,7 +190,7 @@ def label_codes(y, classes, name="y"):
     """Labels (B,) as places in the sorted classes.  ValueError for any other label."""
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     if not np.array_equal(classes[codes], y):
-        other = np.asarray(y)[classes[codes] != y][0]
+        other = np.asarray(y)[classes[codes] != y].tolist()[0]
         raise ValueError(f"{name}: expected labels among {classes.tolist()}, got {other!r}")
     return codes
 
@@ -204,7 +205,7 @@ def coded_blocks(source, found, classes, mean, scale, size, start=0):
         raise ValueError(_changed(source, found.stamp))
     if _block_head(*next(source.blocks(), ((), None))) != found.head:
         raise ValueError(_changed(source, found.stamp))
-    kept_Z, kept_codes = np.empty((0, len(mean))), np.empty(0, int)
+    kept_Z, kept_codes = np.empty((0, len(found.columns))), np.empty(0, int)
     for X, y in source.blocks(start):
         Z = np.concatenate([kept_Z, (X - mean) / scale])
         codes = np.concatenate([kept_codes, label_codes(y, classes, source.name)])
