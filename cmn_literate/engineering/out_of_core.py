@@ -224,7 +224,8 @@ def fit_source(source, n_experts=10, latent_dim=None, classes=None,
     check_sweep_options(max_sweeps, tol, inner, accelerate, None)
     s = SimpleNamespace(**{k: v for k, v in locals().items() if k not in ("source", "sizes", "priors_ok")})
     check_count(n_experts, "n_experts")
-    rng = stored_generator(checkpoint) or np.random.default_rng(rng)
+    kept = None if isinstance(rng, Integral) else stored_generator(checkpoint)
+    rng = kept or np.random.default_rng(rng)
     found = survey(source, [rng])
     known, _ = encode_labels(found.classes, classes)
     s.latent_dim = latent_dim or len(known) - 1
