@@ -1,7 +1,9 @@
 # Tangled from book/engineering/out_of_core.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Out of core: a fit larger than memory
 
-A sweep needs every row once.
+Of every row, a sweep hands on its tilts and nothing else. A fit that reads the rows anew in each
+sweep is the fit in memory, bit for bit if its blocks are the same, and it goes on from any block
+of any sweep.
 """
 
 __all__ = ["Pass", "Passes", "row_bytes", "passes", "source_work", "run_source", "fit_source",
@@ -36,7 +38,7 @@ from cmn_literate.storage import generator_state
 from cmn_literate.tilt_files import FileTilts, MemoryTilts
 
 
-# book/engineering/out_of_core.ipynb, cell out_of_core-03
+# book/engineering/out_of_core.ipynb, cell out_of_core-07
 class Pass(NamedTuple):
     """State of a fit between two portions of rows.  [eq-portion]
 
@@ -54,7 +56,7 @@ class Pass(NamedTuple):
     mark: str
 
 
-# book/engineering/out_of_core.ipynb, cell out_of_core-04
+# book/engineering/out_of_core.ipynb, cell out_of_core-09
 class Passes:
     """Portion by portion through the rows: the step of a Work.  [eq-portion]
 
@@ -136,15 +138,16 @@ class Passes:
         return after.parameters, after.elbo[-1], after.converged
 
 
-# book/engineering/out_of_core.ipynb, cell out_of_core-05
+# book/engineering/out_of_core.ipynb, cell out_of_core-10
 def row_bytes(d, n_experts, n_classes, shared=False):
-    """Bytes that a fit keeps of one row: laid out, and its tilts."""
+    """Bytes that a fit keeps of one row: laid out, and its tilts.  [eq-row-bytes]"""
     J = n_classes - 1
     return 8 * (d + 1 + 2 * J), 8 * (J + n_experts if shared else J * n_experts)
 
 
 def passes(source, found, classes, scaling, settings, portion=1 << 18, size=None):
     """The step of a fit from a source, with what is kept where the budget puts it.
+    [eq-row-bytes]
 
     found Survey, scaling (mean, scale); settings with memory and checkpoint -> Passes
     """
@@ -191,7 +194,7 @@ def source_work(source, found, classes, scaling, settings, rng, i=0, **sizes):
                 has_converged, rows, kinds=(Pass, Parameters, Sums), every=1)
 
 
-# book/engineering/out_of_core.ipynb, cell out_of_core-06
+# book/engineering/out_of_core.ipynb, cell out_of_core-11
 def run_source(source, found, classes, scaling, settings, rng, i=0, label="", **sizes):
     """One start of a fit from a source.  [eq-portion]
 
@@ -206,7 +209,7 @@ def run_source(source, found, classes, scaling, settings, rng, i=0, label="", **
     return work.finish(run), run.reason == "interrupted"
 
 
-# book/engineering/out_of_core.ipynb, cell out_of_core-07
+# book/engineering/out_of_core.ipynb, cell out_of_core-12
 def fit_source(source, n_experts=10, latent_dim=None, classes=None,
                priors=Priors(),  # noqa: B008  Priors are frozen
                rng=0, init="class-code", max_sweeps=500, tol=1e-6, inner=1,
@@ -232,7 +235,7 @@ def fit_source(source, n_experts=10, latent_dim=None, classes=None,
     return run_source(source, found, known, moment_scale(found.moments, standardize), s, rng, **sizes)[0]
 
 
-# book/engineering/out_of_core.ipynb, cell out_of_core-08
+# book/engineering/out_of_core.ipynb, cell out_of_core-19
 def _asks_for_arrays(est):
     """The option, if any, with which a fit cannot do with rows that pass by."""
     if est.method != "cavi":

@@ -1,8 +1,9 @@
 # Tangled from book/engineering/sources.ipynb by tools/tangle.py; edit the notebook, not this file.
-"""Sources: rows that are read again in every sweep
+"""Sources: rows that pass by
 
-A sweep needs every row once, in any order, and keeps of it only its tilts. So a fit that reads the
-rows anew in every sweep goes through the same numbers as one that holds them.
+One pass, in blocks of any size, gives the moments of all columns with all their digits, the
+labels, and a sample in which every set of rows is equally likely. None of it depends on where the
+blocks end.
 """
 
 __all__ = ["Moments", "block_moments", "merge_moments", "moment_scale", "column_scale", "Sample",
@@ -18,7 +19,7 @@ from cmn_literate.engineering.starts import START_ROWS, key_generator
 from cmn_literate.storage import fingerprint
 
 
-# book/engineering/sources.ipynb, cell sources-03
+# book/engineering/sources.ipynb, cell sources-08
 class Moments(NamedTuple):
     """What a block tells of its columns.  [eq-moments]
 
@@ -45,7 +46,7 @@ def merge_moments(left, right):
                    np.minimum(left.low, right.low), np.maximum(left.high, right.high))
 
 
-# book/engineering/sources.ipynb, cell sources-04
+# book/engineering/sources.ipynb, cell sources-11
 def moment_scale(moments, standardize=True):
     """Mean and standard deviation of every column.  [eq-moments]
 
@@ -88,7 +89,7 @@ def column_scale(X, standardize=True, rest=None):
     return mean, np.where(flat, 1.0, scale)
 
 
-# book/engineering/sources.ipynb, cell sources-05
+# book/engineering/sources.ipynb, cell sources-14
 class Sample(NamedTuple):
     """Rows with the smallest keys so far.  [eq-sample-keys]
 
@@ -113,7 +114,7 @@ def draw_sample(sample, keys, X, y, most=START_ROWS):
     return Sample(keys, X, y)
 
 
-# book/engineering/sources.ipynb, cell sources-06
+# book/engineering/sources.ipynb, cell sources-17
 class Survey(NamedTuple):
     """What the first pass has seen.  [eq-moments-merge, eq-sample-keys]
 
@@ -177,7 +178,7 @@ def survey(source, rngs, most=START_ROWS):
                   head, stamp)
 
 
-# book/engineering/sources.ipynb, cell sources-07
+# book/engineering/sources.ipynb, cell sources-20
 def _changed(source, stamp):
     """What to say of files that are not what they were."""
     other = [old[0] for old, new in zip(stamp, source.stamp()) if old != new]
@@ -187,7 +188,9 @@ def _changed(source, stamp):
 
 
 def label_codes(y, classes, name="y"):
-    """Labels (B,) as places in the sorted classes.  ValueError for any other label."""
+    """Labels (B,) as places in the sorted classes.  [eq-pass]
+
+    ValueError for any other label."""
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     if not np.array_equal(classes[codes], y):
         other = np.asarray(y)[classes[codes] != y].tolist()[0]
@@ -197,6 +200,7 @@ def label_codes(y, classes, name="y"):
 
 def coded_blocks(source, found, classes, mean, scale, size, start=0):
     """A pass in blocks of `size` rows, from row `start` on; the last may be short.
+    [eq-pass]
 
     found Survey; classes (L,) -> iterator over Z (size,d) = (X - mean) / scale and codes
     (size,).   ValueError if these are not the rows that the survey saw.

@@ -42,8 +42,7 @@ def gap(one, two):
 FIT = dict(n_experts=3, max_sweeps=5, tol=-np.inf, rng=1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sizes", [{}, {"size": 1000}, {"size": 4099, "portion": 20_000}])
+@pytest.mark.parametrize("sizes", [{"size": 4099, "portion": 20_000}, pytest.param({}, marks=pytest.mark.slow), pytest.param({"size": 999}, marks=pytest.mark.slow)], ids=str)
 def test_a_hundred_thousand_rows(sizes):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100_000, 3))
@@ -182,7 +181,7 @@ NAMES = np.array(["u", "v", "w"])
 @pytest.mark.parametrize("options", [{}, {"n_init": 2}, {"n_init": 2, "select": "elbo"}, {"standardize": False}, {"memory": "100kB"}], ids=str)
 def test_the_estimator_from_a_source(options):
     """Above and below the number of rows from which they pass by: the model of fit(X, y)."""
-    for n in (400, 21_000):
+    for n in (400, 21_000) if len(options) < 2 else (21_000,):
         shifted = X[:n] * [1.0, 1e4] + [7.0, 0.0]
         one, two = learned(shifted, NAMES[Y[:n]], **options | {"memory": None}), learned(source(999, shifted, NAMES[Y[:n]]), **options)
         assert_array_equal(one.classes_, two.classes_)
