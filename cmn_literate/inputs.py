@@ -244,6 +244,50 @@ class Flag(NamedTuple):
         return text.lower() == "true"
 
 
+UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+
+class Memory(NamedTuple):
+    """Bytes, as a whole number or a text like 512MB; None too."""
+
+    def __str__(self):
+        return "bytes, as a whole number or a text such as 512MB or 2GiB, or None: half of this machine's memory"
+
+    def check(self, value, name):
+        memory_bytes(value, name)
+
+    def parse(self, text):
+        try:
+            memory_bytes(text, "memory")
+        except ValueError as error:
+            raise ValueError(str(error).partition(": ")[2]) from None
+        return text
+
+
+def memory_bytes(value, name="memory"):
+    """Bytes of a budget: a whole number, a text such as "512MB", or None for half of this machine's memory.  ValueError for others."""
+    if value is None:
+        return (machine_memory() or 2**33) // 2
+    text = str(value).replace(" ", "").upper()
+    number = text.rstrip("BIKMGT")
+    unit = text[len(number):] or "B"
+    try:
+        size = float(number) * UNITS[unit]
+    except (KeyError, ValueError):
+        size = 0
+    if isinstance(value, bool) or not 1 <= size < np.inf:
+        raise ValueError(f"{name}: expected bytes as a whole number, or a text such as 512MB, got {value!r}")
+    return int(size)
+
+
+def machine_memory():
+    """Bytes of memory of this machine, or None from a system that does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
 # option of CMNClassifier: (what it may be, what it means); the others have checks of their own
 CONSTRAINTS = {
     "n_experts": (Count(), "number of experts, K"),
@@ -259,6 +303,7 @@ CONSTRAINTS = {
     "standardize": (Flag(), "measure every column in its standard deviations"),
     "accelerate": (Flag(), "move the latent axes after each sweep"),
     "tol": (Between(0, np.inf), "stop at a gain below this, in nats per row and sweep"),
+    "memory": (Memory(), "rows that need more are read anew in every sweep"),
     "holdout": (Between(0, 1), 'share of the rows that select="holdout" scores the starts on')}
 
 
@@ -268,6 +313,12 @@ def check_options(options):
         rule.check(options[name], name)
 
 
+def check_squares(scale):
+    """ValueError unless the deviations of the columns (d,) are finite."""
+    if not np.isfinite(scale).all():
+        raise ValueError("X: expected values whose squares are finite")
+
+
 def default_latent_dim(n_classes):
     """h if none is asked for: number of classes - 1, at most 20."""
     return min(n_classes - 1, 20)
@@ -275,10 +326,7 @@ def default_latent_dim(n_classes):
 
 def check_memory(n_rows, n_columns, n_experts, latent_dim, n_classes):
     """ValueError for a coordinate ascent that this machine cannot hold, before anything is allocated."""
-    try:
-        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):                       # a system that does not tell
-        return
+    there = machine_memory() or np.inf
     D, K, h = n_columns + 1, n_experts, latent_dim or default_latent_dim(n_classes)
     factors = D * D * (8 * (2 * K - 1) + 8) + 4 * n_classes * (h + 1) ** 2        # with what a sweep needs beside them
     rows = n_rows * (D + 2 * K * n_classes)

@@ -5,12 +5,13 @@ A start that gives each output stick a latent dimension of its own, and each exp
 inputs, is off every saddle and knows the labels before the first sweep.
 """
 
-__all__ = ["class_code", "cluster_labels", "soften", "code_experts", "code_gate", "start_rows",
-           "init_parameters", "complete_start"]
+__all__ = ["class_code", "cluster_labels", "soften", "code_experts", "code_gate", "START_ROWS",
+           "key_generator", "start_rows", "repeat_rows", "init_parameters", "complete_start"]
 
 
 # book/engineering/starts.ipynb, cell starts-02
 import warnings
+from copy import deepcopy
 
 import numpy as np
 from scipy.cluster.vq import kmeans2
@@ -106,9 +107,28 @@ def code_gate(X, label, n_experts, priors, rounds=3, block_rows=512):
 
 
 # book/engineering/starts.ipynb, cell starts-16
-def start_rows(weight, most=1 << 20):
+START_ROWS = 20_000                                 # more rows than a start needs
+
+
+def key_generator(rng):
+    """The Generator of the keys; rng stays where it is.  [eq-start-rows]"""
+    return np.random.default_rng(deepcopy(rng).integers(2**63))
+
+
+def start_rows(X, y, rng, most=START_ROWS):
+    """At most so many of the rows, in their order.  [eq-start-rows]
+
+    X (N,d), y (N,), rng Generator -> X (m,d), y (m,)"""
+    if len(X) <= most:
+        return X, y
+    stay = np.sort(np.argpartition(key_generator(rng).random(len(X)), most)[:most])
+    return X[stay], y[stay]
+
+
+# book/engineering/starts.ipynb, cell starts-19
+def repeat_rows(weight, most=1 << 20):
     """Rows to start from when rows have weights: row n about weight[n] times.
-    [eq-start-rows]
+    [eq-repeat-rows]
 
     weight (N,) >= 0 -> indices (M,), ascending.  Whole numbers that add up to at
     most `most` are taken as they are; else the weights are scaled to M = N.
@@ -122,7 +142,8 @@ def start_rows(weight, most=1 << 20):
 
 def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
                     method="class-code", weight=None):
-    """Global factors to start from.  [eq-class-code, eq-start-rows]
+    """Global factors to start from.  [eq-class-code, eq-repeat-rows,
+    eq-start-rows]
 
     method  "class-code": targets by class, k-means regions
             "random": means of standard deviation 3, narrow covariances
@@ -138,8 +159,9 @@ def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
         expected = '"class-code", "random" or "prior"'
         raise ValueError(f"method: expected {expected}, got {method!r}")
     if weight is not None:
-        rows = start_rows(weight)
+        rows = repeat_rows(weight)
         X, y = X[rows], y[rows]
+    X, y = start_rows(X, y, rng)
     code, weights = class_code(L, h)
     label = cluster_labels(X, K, rng)
     target = code[y] + 0.1 * rng.normal(size=(len(X), h))  # off the saddle
@@ -149,7 +171,7 @@ def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
                       *code_experts(X, label, target, K, priors))
 
 
-# book/engineering/starts.ipynb, cell starts-17
+# book/engineering/starts.ipynb, cell starts-20
 def complete_start(X, y, n_experts, latent_dim, n_classes, priors, rng,
                    method="class-code", shared=False, weight=None):
     """Complete starting State: init_parameters, then x and omega0 with xi1 = 0 and

@@ -5,7 +5,7 @@ Everything so far fits behind `fit` and `predict_proba`. The coat is thin: it sc
 names the labels, starts the ascent and averages.
 """
 
-__all__ = ["column_scale", "fit_starts", "CMNClassifier"]
+__all__ = ["fit_starts", "CMNClassifier"]
 
 
 # book/use/classifier.ipynb, cell classifier-04
@@ -23,44 +23,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cmn_literate.checks import check_count
 from cmn_literate.engineering.chains import run_apart
 from cmn_literate.engineering.runs import objective_trace, run_learner
+from cmn_literate.engineering.out_of_core import learn_source
+from cmn_literate.engineering.sources import column_scale
 from cmn_literate.inputs import (
     as_generator, check_classes, check_columns, check_memory, check_options,
-    encode_labels, plain_labels, weigh_rows)
+    check_squares, encode_labels, plain_labels, weigh_rows)
 from cmn_literate.learners import find_learner, learner_options, not_converged
 from cmn_literate.network.predict import gate_probs
 from cmn_literate.network.simulate import Priors
 from cmn_literate.parallel import effective_jobs, in_order, one_blas_thread
+from cmn_literate.readers import is_source
 from cmn_literate.storage import load_model, save_model
 from cmn_literate.use.datasets import holdout_rows
 from cmn_literate.use.uncertainty import (
     average_log_proba, split_entropy, summarize_experts)
 
 
-# book/use/classifier.ipynb, cell classifier-30
-def column_scale(X, standardize=True, weight=None):
-    """Mean and standard deviation of every column.  [eq-clf-scale]
-
-    X (N, d), weight (N,) of the rows or None -> m (d,), s (d,); s is 1 where a column is constant up to rounding.
-    standardize=False: zeros and ones, which leave X as it is.
-    """
-    d = X.shape[1]
-    if not standardize:
-        return np.zeros(d), np.ones(d)
-    spread = lambda rest: np.sqrt(np.average(
-        (rest - np.average(rest, 0, weight))**2, 0, weight))
-    mean = np.average(X, 0, weight)
-    rest = X - mean
-    with np.errstate(over="ignore", under="ignore"):
-        scale = spread(rest)
-        top = np.abs(rest).max(axis=0)
-        tiny = (top > 0) & (top < 1e-140)                    # squares underflow
-        unit = np.where(tiny, top, 1.0)
-        scale = np.where(tiny, unit * spread(rest / unit), scale)
-    flat = np.minimum(scale, top) <= 2 * np.finfo(float).eps * np.abs(mean)
-    return mean, np.where(flat, 1.0, scale)
-
-
-# book/use/classifier.ipynb, cell classifier-34
+# book/use/classifier.ipynb, cell classifier-33
 def _start(task, est, Z, codes, weight=None):
     """One start of (number, seed or Generator, rows).   -> result, whether Ctrl-C cut it"""
     i, rng, rows = task
@@ -105,7 +84,7 @@ def fit_starts(est, Z, codes, weight=None):
     return fits, cut
 
 
-# book/use/classifier.ipynb, cell classifier-35
+# book/use/classifier.ipynb, cell classifier-34
 def _best_by_holdout(est, Z, codes, weight, rngs):
     """The start with the best log score on held-out rows, fitted again on all;
     after Ctrl-C the best finished start, or else the first, as it is."""
@@ -134,7 +113,7 @@ def _best_by_holdout(est, Z, codes, weight, rngs):
         return [kept], True
 
 
-# book/use/classifier.ipynb, cell classifier-37
+# book/use/classifier.ipynb, cell classifier-36
 class CMNClassifier(ClassifierMixin, BaseEstimator):
     """Conditional mixture network: a probability for every class.
 
@@ -148,7 +127,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     random_state  None, whole number, numpy Generator or RandomState
     verbose       1: a progress bar on a terminal; 2: always (needs tqdm)
     method        another than "cavi" has options of its own: method_options
-    inner, init, omega1, accelerate, standardize   see inputs.CONSTRAINTS
+    inner, init, omega1, accelerate, standardize, memory   see inputs.CONSTRAINTS
     method_options   dict of the method's own options: find_learner(name).options;
                   "checkpoint": a file that a run is kept in and goes on from
     classes       the label set, if the y given to fit need not hold all of it
@@ -170,7 +149,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
                  init="class-code", standardize=True, random_state=None, verbose=0,
                  method="cavi", select="average", holdout=0.2,
                  omega1="per-component", accelerate=False, classes=None,
-                 method_options=None, class_weight=None, n_jobs=None):
+                 method_options=None, class_weight=None, n_jobs=None, memory=None):
         self.n_experts = n_experts
         self.latent_dim = latent_dim
         self.priors = priors
@@ -191,6 +170,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         self.method_options = method_options
         self.class_weight = class_weight
         self.n_jobs = n_jobs
+        self.memory = memory
 
     def get_params(self, deep=True):
         """Options by name; with deep those of the priors too, as priors__sigma0."""
@@ -210,10 +190,12 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         self.priors = replace(self.priors, **nested) if nested else self.priors
         return self
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Learn from X (N, d), labels y (N,) and weights (N,) >= 0.   -> self
 
         A weight of 2 is the row twice, of 0 no row; see learners.Learner.weights.
+        X may be what open_source takes: a RowSource, dask arrays, or files, a pattern
+        of them or a frame of dask, with the name of the target column as y.
         ConvergenceWarning when the objective was still rising.  ValueError names the
         argument that is off.  On any error the model stays as it was.  Ctrl-C is
         raised again when the work is put away: a checkpoint holds the run, and the
@@ -239,19 +221,25 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.priors, Priors):
             raise ValueError(f"priors: expected a Priors, got {self.priors!r}")
         learner_options(self)
+        if is_source(X):
+            return learn_source(self, X, y, self._learn_rows)
         X, y = self._check_data(X, y=plain_labels(y), ensure_min_samples=2)
         X, y, weight = weigh_rows(X, y, self, sample_weight)
         self.classes_, codes = encode_labels(y, self.classes)
         check_classification_targets(y)
         if self.classes is None:
             check_classes(len(self.classes_), len(codes))
+        return self._learn_rows(X, codes, weight)
+
+    def _learn_rows(self, X, codes, weight=None, mine=False):
+        """From rows in memory; if they are mine alone, X is overwritten."""
         if self.method == "cavi":
             check_memory(*X.shape, self.n_experts, self.latent_dim, len(self.classes_))
-        self.mean_, self.scale_ = column_scale(X, self.standardize, weight)
-        if not np.isfinite(self.scale_).all():
-            raise ValueError("X: expected values whose squares are finite")
-        self.method_ = self.method
-        Z = (X - self.mean_) / self.scale_
+        Z = X if mine else np.empty_like(X)
+        self.mean_, self.scale_ = column_scale(X, self.standardize, weight, rest=Z)
+        check_squares(self.scale_)
+        if not self.standardize: Z[...] = X
+        self.method_, Z = self.method, np.divide(Z, self.scale_, out=Z)
         self.fits_, cut = fit_starts(self, Z, codes, weight)
         self.summarize()
         return cut

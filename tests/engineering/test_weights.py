@@ -9,7 +9,7 @@ from cmn_literate.engineering.elbo_gradients import best_tilts
 from cmn_literate.engineering.fit import begin, fit, step
 from cmn_literate.engineering.gradients import likelihood_value_and_grad, marginal_value_and_grad
 from cmn_literate.engineering.nodes import latent_nodes
-from cmn_literate.engineering.starts import complete_start, start_rows
+from cmn_literate.engineering.starts import complete_start, repeat_rows
 from cmn_literate.engineering.sums import make_rows
 from cmn_literate.network.simulate import Priors
 from cmn_literate.roads.bbvi import bound_and_grad, control_variate, fit_bbvi, score_products
@@ -61,8 +61,8 @@ def test_bad_weights_are_named(weight, complaint):
 
 
 def test_start_rows_of_large_and_small_weights():
-    assert len(start_rows(np.full(10, 1e9))) == 10 and len(start_rows(np.full(10, 1e-9))) == 10
-    assert start_rows(np.array([3.0, 0.0, 1.0])).tolist() == [0, 0, 0, 2]
+    assert len(repeat_rows(np.full(10, 1e9))) == 10 and len(repeat_rows(np.full(10, 1e-9))) == 10
+    assert repeat_rows(np.array([3.0, 0.0, 1.0])).tolist() == [0, 0, 0, 2]
 
 
 def test_likelihood_of_copies():
