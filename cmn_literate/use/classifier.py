@@ -5,7 +5,7 @@ Everything so far fits behind `fit` and `predict_proba`. The coat is thin: it sc
 names the labels, starts the ascent and averages.
 """
 
-__all__ = ["column_scale", "fit_starts", "CMNClassifier"]
+__all__ = ["fit_starts", "CMNClassifier"]
 
 
 # book/use/classifier.ipynb, cell classifier-04
@@ -21,9 +21,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cmn_literate.checks import check_count
 from cmn_literate.engineering.runs import objective_trace, run_learner
+from cmn_literate.engineering.streams import (
+    column_scale, learn_chunk, moments_of)
 from cmn_literate.inputs import (
     as_generator, check_classes, check_columns, check_memory, check_options,
-    encode_labels, plain_labels)
+    chunk_classes, encode_labels, plain_labels)
 from cmn_literate.learners import find_learner, learner_options, not_converged
 from cmn_literate.network.predict import gate_probs
 from cmn_literate.network.simulate import Priors
@@ -34,29 +36,7 @@ from cmn_literate.use.uncertainty import (
     average_log_proba, split_entropy, summarize_experts)
 
 
-# book/use/classifier.ipynb, cell classifier-30
-def column_scale(X, standardize=True):
-    """Mean and standard deviation of every column.  [eq-clf-scale]
-
-    X (N, d) -> m (d,), s (d,); s is 1 where a column is constant up to rounding.
-    standardize=False: zeros and ones, which leave X as it is.
-    """
-    d = X.shape[1]
-    if not standardize:
-        return np.zeros(d), np.ones(d)
-    mean = X.mean(axis=0)
-    rest = X - mean
-    with np.errstate(over="ignore", under="ignore"):
-        scale = rest.std(axis=0)
-        top = np.abs(rest).max(axis=0)
-        tiny = (top > 0) & (top < 1e-140)                    # squares underflow
-        unit = np.where(tiny, top, 1.0)
-        scale = np.where(tiny, unit * (rest / unit).std(axis=0), scale)
-    flat = np.minimum(scale, top) <= 2 * np.finfo(float).eps * np.abs(mean)
-    return mean, np.where(flat, 1.0, scale)
-
-
-# book/use/classifier.ipynb, cell classifier-34
+# book/use/classifier.ipynb, cell classifier-32
 def fit_starts(est, Z, codes):
     """The fits that the estimator keeps.  [eq-clf-average, eq-clf-select]
 
@@ -85,7 +65,7 @@ def fit_starts(est, Z, codes):
     return fits, cut
 
 
-# book/use/classifier.ipynb, cell classifier-35
+# book/use/classifier.ipynb, cell classifier-33
 def _best_by_holdout(est, Z, codes, rngs, run):
     """The start with the best log score on held-out rows, fitted again on all;
     after Ctrl-C the best finished start, or else the first, as it is."""
@@ -111,7 +91,7 @@ def _best_by_holdout(est, Z, codes, rngs, run):
         return [kept], True
 
 
-# book/use/classifier.ipynb, cell classifier-37
+# book/use/classifier.ipynb, cell classifier-35
 class CMNClassifier(ClassifierMixin, BaseEstimator):
     """Conditional mixture network: a probability for every class.
 
@@ -133,7 +113,8 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     Fitted: classes_ (sorted), n_features_in_, feature_names_in_ (DataFrames), fits_
     (kept results), objective_ (largest last value), elbo_ (the same, if a bound),
     trace_ (of the first kept fit), n_sweeps_ (most steps), converged_ (all), mean_ and
-    scale_ (of the columns), method_ (which made fits_ and predicts from them).
+    scale_ (of the columns), n_rows_seen_, calls_ (of fit and partial_fit, with rows),
+    method_ (which made fits_ and predicts from them).
     """
 
     def __init__(self, n_experts=10, latent_dim=None,
@@ -203,12 +184,30 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
-    def _learn(self, X, y):
+    def partial_fit(self, X, y, classes=None):
+        """Learn from further rows X (n, d), y (n,), which are not kept.   -> self
+
+        classes: the label set, needed in the first call unless it is an option.  Goes
+        on after fit and load.  mean_, scale_, elbo_ are of all rows.  Method "cavi",
+        without accelerate.  ValueError as in fit; on any error self stays as it was.
+        """
+        new, known = copy(self), hasattr(self, "fits_")
+        X, y = new._check_call(X, y, reset=not known)
+        new.classes_, codes = encode_labels(y, chunk_classes(self, classes))
+        learn_chunk(new, X, codes)
+        new.summarize()
+        self.__dict__ = vars(new)
+        return self
+
+    def _check_call(self, X, y, **others):
         check_options(self.get_params(deep=False))
         if not isinstance(self.priors, Priors):
             raise ValueError(f"priors: expected a Priors, got {self.priors!r}")
         learner_options(self)
-        X, y = self._check_data(X, y=plain_labels(y), ensure_min_samples=2)
+        return self._check_data(X, y=plain_labels(y), **others)
+
+    def _learn(self, X, y):
+        X, y = self._check_call(X, y, ensure_min_samples=2)
         self.classes_, codes = encode_labels(y, self.classes)
         check_classification_targets(y)
         if self.classes is None:
@@ -218,7 +217,8 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         self.mean_, self.scale_ = column_scale(X, self.standardize)
         if not np.isfinite(self.scale_).all():
             raise ValueError("X: expected values whose squares are finite")
-        self.method_ = self.method
+        self.moments_, self.n_rows_seen_ = moments_of(X), len(X)
+        self.method_, self.calls_ = self.method, (("fit", len(X)),)
         self.fits_, cut = fit_starts(self, (X - self.mean_) / self.scale_, codes)
         self.summarize()
         return cut
