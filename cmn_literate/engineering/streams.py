@@ -8,8 +8,8 @@ nothing besides its posterior and its bound to go on with new rows, and the boun
 reports is that of all rows.
 """
 
-__all__ = ["factor_sums", "factors_from_sums", "combine", "prior_sums", "gather", "rebase",
-           "change_inputs", "Moments", "moments_of", "merge_moments", "moments_scale",
+__all__ = ["factor_sums", "pack_entries", "factors_from_sums", "combine", "prior_sums", "gather",
+           "rebase", "change_inputs", "Moments", "moments_of", "merge_moments", "moments_scale",
            "column_scale", "seen_sums", "absorb", "learn_chunk"]
 
 
@@ -38,7 +38,7 @@ def factor_sums(parameters, reference):
     Parameters, reference (K,h,D) from which means of experts are measured
     -> Sums; its bound is minus the log normaliser (nats)
     """
-    p, pack = parameters, _packed
+    p, pack = parameters, pack_entries
     (P, log_V), (P0, log_S0), (P1, log_S1) = map(
         spd_inverse, (p.V, p.beta0_S, p.beta1_S))
     away = p.M - reference
@@ -51,8 +51,9 @@ def factor_sums(parameters, reference):
 
 
 # book/engineering/streams.ipynb, cell streams-07
-def _packed(S):
-    """Symmetric (..., m, m) -> (..., m(m+1)/2), its entries as they are."""
+def pack_entries(S):
+    """Symmetric (..., m, m) -> (..., m(m+1)/2), its entries as they are; the inverse
+    of unpack_symmetric.  [eq-outer-features]"""
     m = S.shape[-1]
     return S.reshape(S.shape[:-2] + (m * m,)).take(lower_triangle(m)[4], -1)
 
@@ -139,7 +140,7 @@ def change_inputs(sums, W):
     """Sums of the same rows when their padded inputs x~ become W x~ (D,D), about
     reference W^-1.  [eq-stream-inputs]"""
     def both(packed):
-        return _packed(W @ unpack_symmetric(packed, len(W)) @ W.T)
+        return pack_entries(W @ unpack_symmetric(packed, len(W)) @ W.T)
     return sums._replace(gram=both(sums.gram), cross=sums.cross @ W.T,
                          gate_gram=both(sums.gate_gram),
                          gate_linear=sums.gate_linear @ W.T)
