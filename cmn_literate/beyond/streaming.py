@@ -87,7 +87,7 @@ def stochastic_pass(blocks, parameters, priors, rng, t=0, delay=16.0, forget=0.6
     return tuple(blocks), p, t
 
 
-# book/beyond/streaming.ipynb, cell streaming-13
+# book/beyond/streaming.ipynb, cell streaming-15
 class Memo(NamedTuple):
     """Memoized ascent between two blocks.  [eq-streaming-memo]
 
@@ -115,7 +115,7 @@ def _settle(memo, priors, total=None):
                          bound=float(bound))
 
 
-# book/beyond/streaming.ipynb, cell streaming-14
+# book/beyond/streaming.ipynb, cell streaming-16
 def begin_memo(blocks, parameters, priors, inner=1):
     """The first pass: every block's share with the same parameters, a sweep.
     [eq-streaming-memo]   -> Memo"""
@@ -146,7 +146,7 @@ def memo_pass(memo, priors, inner=1, fresh=True):
     return _settle(memo, priors) if fresh else memo
 
 
-# book/beyond/streaming.ipynb, cell streaming-18
+# book/beyond/streaming.ipynb, cell streaming-20
 def best_axes(parameters, priors):
     """Scale s (h,) and shift c (h,) of the latent axes that expand finds.
     [eq-expand-scale, eq-expand-shift, eq-streaming-axes]"""
@@ -184,7 +184,7 @@ def memo_axes(memo, priors):
         parameters=expand(memo.parameters, priors)), priors)
 
 
-# book/beyond/streaming.ipynb, cell streaming-20
+# book/beyond/streaming.ipynb, cell streaming-22
 class Climb(NamedTuple):
     """Over-relaxed sweeps between two passes.  [eq-streaming-relax]
 
@@ -217,7 +217,7 @@ def overshoot(behind, ahead, stride):
     return ahead, 1.0
 
 
-# book/beyond/streaming.ipynb, cell streaming-21
+# book/beyond/streaming.ipynb, cell streaming-23
 def relaxed_pass(climb, priors, inner=1, grow=1.1, axes=True):
     """A sweep from beyond the last M-step, taken back if the bound falls.
     [eq-streaming-relax, eq-streaming-axes]
@@ -239,7 +239,7 @@ def relaxed_pass(climb, priors, inner=1, grow=1.1, axes=True):
     return Climb(blocks, p, at, stride * grow, float(bound), climb.refused)
 
 
-# book/beyond/streaming.ipynb, cell streaming-23
+# book/beyond/streaming.ipynb, cell streaming-25
 def fit_in_blocks(X, y, n_experts=10, latent_dim=None, n_classes=None,
                   priors=Priors(),  # noqa: B008  Priors are frozen
                   rng=0, method="relaxed", n_blocks=8, max_passes=500, tol=1e-6,

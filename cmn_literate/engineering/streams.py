@@ -9,8 +9,8 @@ reports is that of all rows.
 """
 
 __all__ = ["factor_sums", "pack_entries", "factors_from_sums", "combine", "prior_sums", "gather",
-           "rebase", "change_inputs", "Moments", "moments_of", "merge_moments", "moments_scale",
-           "column_scale", "seen_sums", "absorb", "learn_chunk"]
+           "rebase", "change_inputs", "ColumnMoments", "moments_of", "merge_moments",
+           "moments_scale", "column_scale", "seen_sums", "absorb", "learn_chunk"]
 
 
 # book/engineering/streams.ipynb, cell streams-02
@@ -26,7 +26,6 @@ from cmn_literate.engineering.sums import (
     Block, Sums, estep, expected_log_joint, make_blocks, prepare)
 from cmn_literate.ideas.expfam import spd_inverse
 from cmn_literate.inputs import as_generator, default_latent_dim
-from cmn_literate.network.cavi import prior_start
 from cmn_literate.network.latents import Parameters
 
 
@@ -100,14 +99,28 @@ def combine(*terms):
 
 
 def prior_sums(priors, parameters, reference=None):
-    """The prior's share.  [eq-stream-natural]   priors Priors, parameters: for the
-    sizes, and for the reference (their M) if none is given -> Sums"""
-    K, h, D = parameters.M.shape
-    prior = prior_start(K, h, len(parameters.beta1_mu) + 1, D, priors)
-    return factor_sums(prior, parameters.M if reference is None else reference)
+    """The prior's share: factor_sums of the prior, written out.  [eq-stream-natural]
+
+    priors Priors, parameters: for the sizes, and for the reference (their M) if none
+    is given -> Sums
+    """
+    p, (K, h, D), J = priors, parameters.M.shape, len(parameters.beta1_mu)
+    M = parameters.M if reference is None else reference
+    normaliser = (K * h * (gammaln(p.a0) - p.a0 * np.log(p.b0) + 0.5 * D * np.log(p.v0))
+                  + (K - 1) * D * np.log(p.sigma0) + J * (h + 1) * np.log(p.sigma1))
+    return Sums(-normaliser, np.full(K, 2 * p.a0), _identities(K, D) / p.v0, -M / p.v0,
+                2 * p.b0 + (M**2).sum(-1) / p.v0, _identities(J, h + 1) / p.sigma1**2,
+                np.zeros((J, h + 1)), _identities(K - 1, D) / p.sigma0**2,
+                np.zeros((K - 1, D)))
 
 
 # book/engineering/streams.ipynb, cell streams-11
+def _identities(count, m):
+    """So many packed identities (count, m(m+1)/2)."""
+    i, j = lower_triangle(m)[:2]
+    return np.tile((i == j).astype(float), (count, 1))
+
+
 def gather(blocks, parameters, inner=1, estep=estep):
     """E-step of blocks, and their share about parameters.M.
     [eq-block-sums, eq-stream-posterior]
@@ -147,7 +160,7 @@ def change_inputs(sums, W):
 
 
 # book/engineering/streams.ipynb, cell streams-16
-class Moments(NamedTuple):
+class ColumnMoments(NamedTuple):
     """Of the columns of some rows: count, mean (d,), deviation (d,), the root of the
     mean square about the mean.  [eq-stream-moments]"""
     count: int
@@ -165,7 +178,7 @@ def moments_of(X):
         tiny = (top > 0) & (top < 1e-140)                    # squares underflow
         unit = np.where(tiny, top, 1.0)
         deviation = np.where(tiny, unit * (rest / unit).std(axis=0), deviation)
-    return Moments(len(X), mean, deviation)
+    return ColumnMoments(len(X), mean, deviation)
 
 
 def merge_moments(left, right):
@@ -174,7 +187,7 @@ def merge_moments(left, right):
     p, q = left.count / n, right.count / n
     away = right.mean - left.mean
     within = np.hypot(np.sqrt(p) * left.deviation, np.sqrt(q) * right.deviation)
-    return Moments(n, left.mean + q * away, np.hypot(within, np.sqrt(p * q) * away))
+    return ColumnMoments(n, left.mean + q * away, np.hypot(within, np.sqrt(p * q) * away))
 
 
 def moments_scale(moments, standardize=True):
@@ -294,6 +307,6 @@ def _moments_so_far(est):
     """Moments of the rows that est has seen; a model of an older file knows its rows
     from its posterior.  [eq-stream-seen]"""
     if hasattr(est, "moments_"):
-        return Moments(*est.moments_)
+        return ColumnMoments(*est.moments_)
     share = seen_sums(est.fits_[0])
-    return Moments(round(share.n_k.sum()), est.mean_, est.scale_)
+    return ColumnMoments(round(share.n_k.sum()), est.mean_, est.scale_)

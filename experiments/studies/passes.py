@@ -92,15 +92,15 @@ def passes(cell, plateau, data_home=None):
     X, y, X_test, y_test, p = begun(cell, data_home)
     trace, near = [], NEAR * len(X)
     limit = PLATEAU if cell.method == "batch" else MEMO_LIMIT if cell.method.startswith("memoized") else LIMIT
-    for p, bound in climbing(cell.method, X, y, p):
-        trace.append(float(bound))
-        rests = len(trace) > REST and bound - trace[-REST] < SMALL * len(X)
-        if len(trace) == limit or plateau is not None and (bound >= plateau - near or rests):
+    for now in climbing(cell.method, X, y, p):          # parameters, bound
+        trace.append(float(now[1]))
+        rests = len(trace) > REST and trace[-1] - trace[-REST] < SMALL * len(X)
+        if len(trace) == limit or plateau is not None and (trace[-1] >= plateau - near or rests):
             break
     goal = trace[-1] if plateau is None else plateau
     reached = np.flatnonzero(np.array(trace) >= goal - near)
     return {"passes": int(reached[0]) + 1 if reached.size else None, "ran": len(trace), "bound": round(trace[-1], 4),
-            "lpd": lpd(p, X_test, y_test), "fell": round(float(max(-np.diff(trace).min(), 0.0)), 6)}
+            "lpd": lpd(now[0], X_test, y_test), "fell": round(float(max(-np.diff(trace).min(), 0.0)), 6)}
 
 
 def lpd(p, X, y):

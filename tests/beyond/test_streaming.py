@@ -162,7 +162,7 @@ def test_without_growth_it_is_the_sweep():
 @pytest.mark.parametrize("axes", [False, True])
 def test_kept_passes_never_fall_and_a_refused_one_leaves_no_trace(axes):
     climb, refused = begin_climb(blocks_of(1), START), 0
-    for _ in range(300):
+    for _ in range(120):
         before, climb = climb, relaxed_pass(climb, PRIORS, grow=1.3, axes=axes)
         assert climb.bound >= before.bound
         if climb.refused > before.refused:
@@ -191,11 +191,11 @@ def test_overshoot_stops_where_densities_end():
 
 @pytest.mark.parametrize("method", ["relaxed", "memoized"])
 def test_one_call_gets_farther_than_sweeps(method):
-    result = fit_in_blocks(X, Y, 6, method=method, n_blocks=8, max_passes=100, tol=1e-9)
-    plain = fit(X, Y, 6, max_sweeps=100, tol=1e-9)
-    assert result.elbo[-1] > plain.elbo[-1] and len(result.elbo) == 100
-    again = fit_in_blocks(X, Y, 6, method=method, n_blocks=8, max_passes=100, tol=1e-9)
-    assert_array_equal(again.elbo, result.elbo)
+    result = fit_in_blocks(X, Y, 6, method=method, n_blocks=8, max_passes=40, tol=1e-9)
+    plain = fit(X, Y, 6, max_sweeps=40, tol=1e-9)
+    assert result.elbo[-1] > plain.elbo[-1] and len(result.elbo) == 40
+    again = fit_in_blocks(X, Y, 6, method=method, n_blocks=8, max_passes=5, tol=1e-9)
+    assert_array_equal(again.elbo, result.elbo[:5])
 
 
 def test_a_refusal_does_not_end_the_fit():
@@ -203,6 +203,6 @@ def test_a_refusal_does_not_end_the_fit():
     from sklearn.datasets import load_iris
     flowers, labels = load_iris(return_X_y=True)
     flowers = (flowers - flowers.mean(0)) / flowers.std(0)
-    result = fit_in_blocks(flowers, labels, 6, max_passes=400, tol=1e-7)
+    result = fit_in_blocks(flowers, labels, 6, max_passes=200, tol=1e-7)
     flat = np.flatnonzero(np.diff(result.elbo) == 0)
     assert flat.size and flat[0] < len(result.elbo) - 2

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from cmn_literate import CMNClassifier
 from cmn_literate.engineering.fit import fit
 from cmn_literate.engineering.streams import (
-    Moments, absorb, change_inputs, column_scale, combine, factor_sums, factors_from_sums, gather, merge_moments, moments_of, moments_scale,
+    ColumnMoments, absorb, change_inputs, column_scale, combine, factor_sums, factors_from_sums, gather, merge_moments, moments_of, moments_scale,
     prior_sums, rebase, seen_sums)
 from cmn_literate.engineering.sums import block_sweep, make_blocks
 from cmn_literate.network.elbo import elbo
@@ -120,7 +120,7 @@ def test_moments_of_lots_are_those_of_all(scale):
     total = moments_of(rows[:1])
     for start, stop in ((1, 2), (2, 20), (20, 50)):
         total = merge_moments(total, moments_of(rows[start:stop]))
-    assert isinstance(total, Moments) and total.count == 50
+    assert isinstance(total, ColumnMoments) and total.count == 50
     for got, want in zip(moments_scale(total), column_scale(rows)):
         assert_allclose(got, want, rtol=1e-8)
     assert moments_scale(total)[1][1] == 1.0 and moments_scale(total, False)[1].tolist() == [1.0] * 3
@@ -155,11 +155,11 @@ def test_stream_learns():
     """Each chunk adds: the forecast of held-out rows improves from the first chunk to the last and comes near that of fit."""
     X_test, y_test = make_pinwheels(500, np.random.default_rng(5))
     X_test = X_test * [3.0, 0.02] + [10.0, -5.0]
-    est, found = make(max_sweeps=200), []
+    est, found = make(max_sweeps=60), []
     for chunk in np.array_split(np.arange(240), 4):
         est.partial_fit(X[chunk], NAMES[Y[chunk]], NAMES)
         found.append(est.predict_log_proba(X_test)[np.arange(500), y_test].mean())
-    whole = make(max_sweeps=200).fit(X, NAMES[Y]).predict_log_proba(X_test)[np.arange(500), y_test].mean()
+    whole = make(max_sweeps=60).fit(X, NAMES[Y]).predict_log_proba(X_test)[np.arange(500), y_test].mean()
     assert found[-1] > found[0] + 0.05 and found[-1] > whole - 0.25
 
 
