@@ -122,6 +122,21 @@ def weigh_rows(X, y, est, sample_weight=None):
     return X[keep], y[keep], None if (weight == 1).all() else weight
 
 
+def chunk_classes(est, classes):
+    """The label set of a call of partial_fit: that of an earlier call, else the one given, else the option of est.
+
+    ValueError if there is none, or another one than in an earlier call.
+    """
+    if not hasattr(est, "classes_"):
+        given = est.classes if classes is None else classes
+        if given is None:
+            raise ValueError("classes: expected the label set in the first call of partial_fit, got None")
+        return given
+    if classes is not None and set(np.ravel(classes).tolist()) != set(est.classes_.tolist()):
+        raise ValueError(f"classes: expected those of the first call, {est.classes_.tolist()}, got {np.ravel(classes).tolist()}")
+    return est.classes_
+
+
 def check_classes(n_classes, n_rows):
     """ValueError for labels that are measurements: more than 50, and more than one for every two rows."""
     if n_classes > max(50, n_rows / 2):

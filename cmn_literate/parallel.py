@@ -4,6 +4,7 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from copy import copy
 from functools import lru_cache
 
 from cmn_literate.checks import check_count
@@ -68,3 +69,13 @@ def joblib_backend():
     """joblib.Parallel if a backend is active that asks for several workers, else None."""
     joblib = sys.modules.get("joblib")
     return joblib.Parallel if joblib is not None and joblib.effective_n_jobs(None) > 1 else None
+
+
+def share_jobs(est, n):
+    """How many processes n starts of an estimator get, and the estimator that each of them sees."""
+    jobs = min(effective_jobs(est.n_jobs), n)
+    if jobs == 1:
+        return 1, est
+    each = copy(est)
+    each.n_jobs, each.verbose = max(effective_jobs(est.n_jobs) // jobs, 1), 0
+    return jobs, each

@@ -153,6 +153,8 @@ def save_model(est, path):
                              f"got {labels.tolist()}")
         labels = labels.astype(str)
     arrays = {"classes": labels, "mean": est.mean_, "scale": est.scale_}
+    if hasattr(est, "moments_"):                    # a model from a file of an earlier version may have none
+        arrays |= {"column_mean": est.moments_[1], "column_deviation": est.moments_[2]}
     for i, result in enumerate(est.fits_):
         packed = find_learner(est.method_).pack(result)
         arrays.update({f"{i}.{name}": value for name, value in packed.items()})
@@ -176,6 +178,7 @@ def _header(est):
             "method": est.method_,
             "features": None if features is None else [str(f) for f in features],
             "fixed_classes": est.classes is not None, "starts": len(est.fits_),
+            "rows_seen": getattr(est, "n_rows_seen_", None), "calls": getattr(est, "calls_", None),
             "object_labels": est.classes_.dtype.kind == "O"}
 
 
@@ -217,5 +220,8 @@ def _restore(cls, header, arrays):
     est.method_ = header.get("method", est.method)
     unpack = find_learner(est.method_).unpack
     est.fits_ = [unpack(each, est) for each in packed]
+    if header.get("rows_seen"):                       # files of earlier versions do not say
+        est.n_rows_seen_, est.calls_ = header["rows_seen"], tuple(map(tuple, header["calls"]))
+        est.moments_ = est.n_rows_seen_, arrays["column_mean"], arrays["column_deviation"]
     est.summarize()
     return est

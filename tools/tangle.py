@@ -24,8 +24,8 @@ except ModuleNotFoundError:                                   # --check then rea
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "cmn_literate"
 # what no chapter writes, relative to the package: no mathematics stands there
-PLAIN = ("checks", "compiled", "csv_rows", "file_sources", "inputs", "learners", "palette", "parallel", "readers", "road_checks",
-         "row_sources", "storage", "tilt_files")             # modules that every chapter may import
+PLAIN = ("checks", "compiled", "csv_rows", "estimators", "file_sources", "inputs", "learners", "palette", "parallel", "readers",
+         "road_checks", "row_sources", "storage", "tilt_files")             # modules that every chapter may import
 HAND_WRITTEN = {"__init__.py", "__main__.py", *(f"{m}.py" for m in PLAIN), "book.mplstyle", "py.typed", "conformance.py"}
 MARKERS = ("export", "verify", "show", "solution", "setup", "aside")
 FOLDED = {"verify", "setup", "aside"}                      # what is closed on the page unless it says `open`

@@ -255,15 +255,17 @@ def _streamed(est, source, path):
     return survey(source, rngs), rngs
 
 
-def learn_source(est, data, y, learn):
+def learn_source(est, data, y, learn, sample_weight=None):
     """What CMNClassifier.fit does with a source.  [eq-portion]
 
     Up to START_ROWS rows, and all that fit est.memory for a method or a choice of
     starts that asks for it, are loaded; others pass by, and are kept if they fit.
 
     data, y: a source without y, files and the name of the target, or dask arrays
-    learn(X, codes, True): for rows in memory, which it may overwrite   -> whether Ctrl-C cut it short
+    learn(X, codes, mine=True): for rows in memory, which it may overwrite   -> whether Ctrl-C cut it short
     """
+    if sample_weight is not None or est.class_weight is not None:
+        raise ValueError("sample_weight, class_weight: expected None for a source of rows, got weights")
     source, path = source_of(data, y), learner_options(est).get("checkpoint")
     d, limit, K = len(source.columns), memory_bytes(est.memory), est.n_experts
     top = limit if _asks_for_arrays(est) else START_ROWS
@@ -280,9 +282,10 @@ def learn_source(est, data, y, learn):
     if source.named:
         est.feature_names_in_ = np.array(source.columns, dtype=object)
     if rows:
-        return learn(rows.X, places[rows.codes], True)
+        return learn(rows.X, places[rows.codes], mine=True)
     check_memory(0, d, K, est.latent_dim, len(est.classes_))
     est.mean_, est.scale_ = moment_scale(found.moments, est.standardize)
+    est.moments_, est.n_rows_seen_, est.calls_ = found.moments, n_rows, (("fit", n_rows),)
     check_squares(est.scale_)
     est.method_, est.fits_, s, cut = est.method, [], copy(est), False
     s.checkpoint = path

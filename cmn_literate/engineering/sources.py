@@ -6,7 +6,7 @@ have, the labels, and a sample in which every set of rows is equally likely. Non
 where the blocks end.
 """
 
-__all__ = ["ColumnMoments", "block_moments", "merge_moments", "moment_scale", "column_scale",
+__all__ = ["ColumnMoments", "merge_moments", "block_moments", "moment_scale", "column_scale",
            "KeyedSample", "draw_sample", "Survey", "survey", "label_codes", "coded_blocks"]
 
 
@@ -21,82 +21,70 @@ from cmn_literate.storage import fingerprint
 
 # book/engineering/sources.ipynb, cell sources-08
 class ColumnMoments(NamedTuple):
-    """What a block tells of its columns.  [eq-moments]
+    """What rows tell of their columns.  [eq-moments]
 
-    n rows; mean (d,); square (d,) sum of (x - mean)^2; low, high (d,)
+    n rows, or their total weight; mean (d,); deviation (d,), the root of the mean
+    square about the mean
     """
-    n: int
+    n: float
     mean: np.ndarray
-    square: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
-
-def block_moments(X):
-    """ColumnMoments of a block X (B,d), B >= 1.  [eq-moments]"""
-    mean = X.mean(0)
-    return ColumnMoments(len(X), mean, ((X - mean)**2).sum(0), X.min(0), X.max(0))
+    deviation: np.ndarray
 
 
 def merge_moments(left, right):
-    """ColumnMoments of the rows of both.  [eq-moments-merge]"""
+    """ColumnMoments of the rows of both.  [eq-moments-merge, eq-moments-spread]"""
     n, gap = left.n + right.n, right.mean - left.mean
-    return ColumnMoments(n, left.mean + gap * (right.n / n),
-                   left.square + right.square + gap**2 * (left.n * right.n / n),
-                   np.minimum(left.low, right.low), np.maximum(left.high, right.high))
+    p, q = left.n / n, right.n / n
+    within = np.hypot(np.sqrt(p) * left.deviation, np.sqrt(q) * right.deviation)
+    return ColumnMoments(n, left.mean + q * gap, np.hypot(within, np.sqrt(p * q) * gap))
 
 
-# book/engineering/sources.ipynb, cell sources-11
-def moment_scale(moments, standardize=True):
-    """Mean and standard deviation of every column.  [eq-moments]
-
-    -> m (d,), s (d,); s is 1 where a column is constant up to rounding.
-    standardize=False: zeros and ones, which leave the rows as they are.
-    ValueError for deviations below 1e-140, whose squares are nothing.
-    """
-    mean, d = moments.mean, len(moments.mean)
-    if not standardize:
-        return np.zeros(d), np.ones(d)
-    scale = np.sqrt(moments.square / moments.n)
-    top = np.maximum(moments.high - mean, mean - moments.low)
-    tiny = np.flatnonzero((top > 0) & (top < 1e-140))          # squares underflow
-    if tiny.size:
-        raise ValueError(f"X: columns {tiny.tolist()}: expected deviations that can be "
-                         f"squared, got at most {top[tiny].max():.1e}: use other units")
-    flat = np.minimum(scale, top) <= 2 * np.finfo(float).eps * np.abs(mean)
-    return mean, np.where(flat, 1.0, scale)
-
-
+# book/engineering/sources.ipynb, cell sources-09
 def _spread(rest, weight):
     if weight is None:
         return rest.std(axis=0)
     return np.sqrt(np.average((rest - np.average(rest, 0, weight))**2, 0, weight))
 
 
-def column_scale(X, standardize=True, weight=None, rest=None):
-    """Mean and standard deviation of every column of rows in memory.  [eq-clf-scale]
+def block_moments(X, weight=None, rest=None):
+    """ColumnMoments of a block X (B,d), B >= 1.  [eq-moments]
 
-    X (N, d), weight (N,) of the rows or None -> m (d,), s (d,); s is 1 where a column
-    is constant up to rounding.
-    standardize=False: zeros and ones, which leave X as it is.
-    rest (N, d): where X - m is put; it may be X itself
+    weight (B,) of the rows or None;  rest (B,d): where X - m is put; it may be X itself
     """
-    d = X.shape[1]
-    if not standardize:
-        return np.zeros(d), np.ones(d)
-    mean = np.average(X, 0, weight)
+    n, mean = len(X) if weight is None else weight.sum(), np.average(X, 0, weight)
     rest = np.subtract(X, mean, out=rest)
     with np.errstate(over="ignore", under="ignore"):
-        scale = _spread(rest, weight)
+        deviation = _spread(rest, weight)
         top = np.maximum(rest.max(axis=0), -rest.min(axis=0))
         tiny = (top > 0) & (top < 1e-140)                    # squares underflow
         unit = np.where(tiny, top, 1.0)
-        scale[tiny] = (unit * _spread(rest / unit, weight))[tiny] if tiny.any() else 0.0
-    flat = np.minimum(scale, top) <= 2 * np.finfo(float).eps * np.abs(mean)
-    return mean, np.where(flat, 1.0, scale)
+        if tiny.any():
+            deviation[tiny] = (unit * _spread(rest / unit, weight))[tiny]
+    return ColumnMoments(n, mean, deviation)
 
 
-# book/engineering/sources.ipynb, cell sources-14
+# book/engineering/sources.ipynb, cell sources-12
+def moment_scale(moments, standardize=True):
+    """Mean and scale of every column.  [eq-clf-scale]
+
+    -> m (d,), s (d,): deviations, 1 where a column is constant up to rounding.
+    standardize=False: zeros and ones, which leave the rows as they are.
+    """
+    _, mean, deviation = moments
+    if not standardize:
+        return np.zeros(len(mean)), np.ones(len(mean))
+    flat = deviation <= 2 * np.finfo(float).eps * np.abs(mean)
+    return mean, np.where(flat, 1.0, deviation)
+
+
+def column_scale(X, standardize=True, weight=None):
+    """moment_scale of rows in memory.  [eq-clf-scale]
+
+    X (N, d), weight (N,) of the rows or None -> m (d,), s (d,)"""
+    return moment_scale(block_moments(X, weight), standardize)
+
+
+# book/engineering/sources.ipynb, cell sources-15
 class KeyedSample(NamedTuple):
     """Rows with the smallest keys so far.  [eq-sample-keys]
 
@@ -121,7 +109,7 @@ def draw_sample(sample, keys, X, y, most=START_ROWS):
     return KeyedSample(keys, X, y)
 
 
-# book/engineering/sources.ipynb, cell sources-17
+# book/engineering/sources.ipynb, cell sources-18
 class Survey(NamedTuple):
     """What the first pass has seen.  [eq-moments-merge, eq-sample-keys]
 
@@ -185,7 +173,7 @@ def survey(source, rngs, most=START_ROWS):
                   head, stamp)
 
 
-# book/engineering/sources.ipynb, cell sources-20
+# book/engineering/sources.ipynb, cell sources-21
 def _changed(source, stamp):
     """What to say of files that are not what they were."""
     other = [old[0] for old, new in zip(stamp, source.stamp()) if old != new]

@@ -11,29 +11,29 @@ __all__ = ["fit_starts", "CMNClassifier"]
 # book/use/classifier.ipynb, cell classifier-04
 import warnings
 from copy import copy
-from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from cmn_literate.checks import check_count
 from cmn_literate.engineering.chains import run_apart
 from cmn_literate.engineering.runs import objective_trace, run_learner
 from cmn_literate.engineering.out_of_core import learn_source
-from cmn_literate.engineering.sources import column_scale
+from cmn_literate.engineering.sources import block_moments, moment_scale
+from cmn_literate.engineering.streams import learn_chunk
+from cmn_literate.estimators import Estimator
 from cmn_literate.inputs import (
-    as_generator, check_classes, check_columns, check_memory, check_options,
-    check_squares, encode_labels, plain_labels, weigh_rows)
+    as_generator, check_classes, check_memory, check_options,
+    check_squares, chunk_classes, encode_labels, plain_labels, weigh_rows)
 from cmn_literate.learners import find_learner, learner_options, not_converged
 from cmn_literate.network.predict import gate_probs
 from cmn_literate.network.simulate import Priors
-from cmn_literate.parallel import effective_jobs, in_order, one_blas_thread
+from cmn_literate.parallel import (
+    effective_jobs, in_order, one_blas_thread, share_jobs)
 from cmn_literate.readers import is_source
-from cmn_literate.storage import load_model, save_model
 from cmn_literate.use.datasets import holdout_rows
 from cmn_literate.use.uncertainty import (
     average_log_proba, split_entropy, summarize_experts)
@@ -47,16 +47,6 @@ def _start(task, est, Z, codes, weight=None):
                        f"start {i + 1} of {est.n_init}", None if weight is None else weight[rows])
 
 
-def _share(est, n):
-    """How many processes n starts get, and the estimator that each of them sees."""
-    jobs = min(effective_jobs(est.n_jobs), n)
-    if jobs == 1:
-        return 1, est
-    each = copy(est)
-    each.n_jobs, each.verbose = max(effective_jobs(est.n_jobs) // jobs, 1), 0
-    return jobs, each
-
-
 def fit_starts(est, Z, codes, weight=None):
     """The fits that the estimator keeps.  [eq-clf-average, eq-clf-select]
 
@@ -67,7 +57,7 @@ def fit_starts(est, Z, codes, weight=None):
     rngs = as_generator(est.random_state).spawn(est.n_init)
     if est.n_init > 1 and est.select == "holdout":
         return _best_by_holdout(est, Z, codes, weight, rngs)
-    (jobs, each), fits, cut = _share(est, est.n_init), [], False
+    (jobs, each), fits, cut = share_jobs(est, est.n_init), [], False
     tasks = [(i, rng, slice(None)) for i, rng in enumerate(rngs)]
     start = partial(_start, est=each, Z=Z, codes=codes, weight=weight)
     try:
@@ -93,7 +83,7 @@ def _best_by_holdout(est, Z, codes, weight, rngs):
     rows, test = holdout_rows(codes, n_test, np.random.default_rng(seeds[0]))
     rule = find_learner(est.method).predict_log_proba
     kept, best, top = None, 0, -np.inf
-    jobs, each = _share(est, len(seeds))
+    jobs, each = share_jobs(est, len(seeds))
     tasks = [(i, seed, rows) for i, seed in enumerate(seeds)]
     start = partial(_start, Z=Z, codes=codes, weight=weight)
     try:
@@ -114,7 +104,7 @@ def _best_by_holdout(est, Z, codes, weight, rngs):
 
 
 # book/use/classifier.ipynb, cell classifier-36
-class CMNClassifier(ClassifierMixin, BaseEstimator):
+class CMNClassifier(Estimator):
     """Conditional mixture network: a probability for every class.
 
     n_experts     K
@@ -140,7 +130,8 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     Fitted: classes_ (sorted), n_features_in_, feature_names_in_ (DataFrames), fits_
     (kept results), objective_ (largest last value), elbo_ (the same, if a bound),
     trace_ (of the first kept fit), n_sweeps_ (most steps), converged_ (all), mean_ and
-    scale_ (of the columns), method_ (which made fits_ and predicts from them).
+    scale_ (of the columns), n_rows_seen_, calls_ (of fit and partial_fit, with rows),
+    method_ (which made fits_ and predicts from them).
     """
 
     def __init__(self, n_experts=10, latent_dim=None,
@@ -172,24 +163,6 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.memory = memory
 
-    def get_params(self, deep=True):
-        """Options by name; with deep those of the priors too, as priors__sigma0."""
-        params = super().get_params(deep=False)
-        nested = asdict(self.priors) if deep and isinstance(self.priors, Priors) else {}
-        return params | {f"priors__{name}": value for name, value in nested.items()}
-
-    def set_params(self, **params):
-        """Change options by name, e.g. n_experts=3, priors__sigma0=2.0.   -> self"""
-        nested = {name.removeprefix("priors__"): params.pop(name)
-                  for name in list(params) if name.startswith("priors__")}
-        super().set_params(**params)
-        unknown = set(nested) - set(Priors.__dataclass_fields__)
-        if unknown:
-            raise ValueError(f"priors: expected {', '.join(Priors.__dataclass_fields__)}"
-                             f", got {', '.join(sorted(unknown))}")
-        self.priors = replace(self.priors, **nested) if nested else self.priors
-        return self
-
     def fit(self, X, y=None, sample_weight=None):
         """Learn from X (N, d), labels y (N,) and weights (N,) >= 0.   -> self
 
@@ -216,14 +189,33 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
-    def _learn(self, X, y, sample_weight):
+    def partial_fit(self, X, y, classes=None):
+        """Learn from further rows X (n, d), y (n,), which are not kept.   -> self
+
+        classes: the label set, needed in the first call unless it is an option.  Goes
+        on after fit and load.  mean_, scale_, elbo_ are of all rows.  Method "cavi",
+        without accelerate.  ValueError as in fit; on any error self stays as it was.
+        """
+        new, known = copy(self), hasattr(self, "fits_")
+        new._check_options()
+        X, y = new.check_data(X, y=plain_labels(y), reset=not known)
+        new.classes_, codes = encode_labels(y, chunk_classes(self, classes))
+        learn_chunk(new, X, codes)
+        new.summarize()
+        self.__dict__ = vars(new)
+        return self
+
+    def _check_options(self):
         check_options(self.get_params(deep=False))
         if not isinstance(self.priors, Priors):
             raise ValueError(f"priors: expected a Priors, got {self.priors!r}")
         learner_options(self)
+
+    def _learn(self, X, y, sample_weight):
+        self._check_options()
         if is_source(X):
-            return learn_source(self, X, y, self._learn_rows)
-        X, y = self._check_data(X, y=plain_labels(y), ensure_min_samples=2)
+            return learn_source(self, X, y, self._learn_rows, sample_weight)
+        X, y = self.check_data(X, y=plain_labels(y), ensure_min_samples=2)
         X, y, weight = weigh_rows(X, y, self, sample_weight)
         self.classes_, codes = encode_labels(y, self.classes)
         check_classification_targets(y)
@@ -236,9 +228,11 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         if self.method == "cavi":
             check_memory(*X.shape, self.n_experts, self.latent_dim, len(self.classes_))
         Z = X if mine else np.empty_like(X)
-        self.mean_, self.scale_ = column_scale(X, self.standardize, weight, rest=Z)
+        self.moments_ = block_moments(X, weight, Z if self.standardize else None)
+        self.mean_, self.scale_ = moment_scale(self.moments_, self.standardize)
         check_squares(self.scale_)
         if not self.standardize: Z[...] = X
+        self.n_rows_seen_, self.calls_ = len(X), (("fit", len(X)),)
         self.method_, Z = self.method, np.divide(Z, self.scale_, out=Z)
         self.fits_, cut = fit_starts(self, Z, codes, weight)
         self.summarize()
@@ -303,23 +297,4 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     def inputs(self, X):
         """X (n, d) as the network sees it: checked, in standard deviations."""
         check_is_fitted(self)
-        return (self._check_data(X, reset=False) - self.mean_) / self.scale_
-
-    def _check_data(self, X, **others):
-        """X (and y) as scikit-learn checks them, after check_columns."""
-        check_columns(X)
-        try:
-            return validate_data(self, X, dtype=np.float64, order="C", **others)
-        except OverflowError as error:
-            raise ValueError("X: expected numbers that a float64 can hold, got a "
-                             f"larger one ({error})") from None
-
-    def save(self, path):
-        """Write the fitted model to one file (.npz and JSON, no pickle)."""
-        check_is_fitted(self)
-        save_model(self, path)
-
-    @classmethod
-    def load(cls, path):
-        """Read a model that save wrote; it predicts the same bits."""
-        return load_model(cls, path)
+        return (self.check_data(X, reset=False) - self.mean_) / self.scale_

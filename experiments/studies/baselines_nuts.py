@@ -55,7 +55,7 @@ def run(cell, records=None, data_home=None, models=None):
     from cmn_literate.roads.diagnostics import bfmi, draw_log_probs, ess_bulk, ess_tail, split_rhat
     from cmn_literate.engineering.coordinates import Shapes, to_white
     from cmn_literate.roads.posterior import sample_posterior
-    from cmn_literate.use.classifier import column_scale
+    from cmn_literate.engineering.sources import column_scale
     from cmn_literate.use.datasets import stratified_split
     from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density
 

@@ -15,7 +15,7 @@ from cmn_literate.engineering.starts import init_parameters
 from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.network.simulate import Priors
 from cmn_literate.use.uncertainty import average_log_proba
-from cmn_literate.use.classifier import column_scale
+from cmn_literate.engineering.sources import column_scale
 from cmn_literate.use.datasets import holdout_rows
 from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_scores
 from experiments import grid, store

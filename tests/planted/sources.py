@@ -1,10 +1,10 @@
 """Faults for the first pass over a source, and the passes after it."""
 TESTS = ("test_sources.py",)
 FAULTS = [
-    ("merge-forgets-the-gap", "left.square + right.square + gap**2 * (left.n * right.n / n)", "left.square + right.square", TESTS),
-    ("merge-weighs-the-wrong-block", "left.mean + gap * (right.n / n)", "left.mean + gap * (left.n / n)", TESTS),
-    ("merge-keeps-one-low", "np.minimum(left.low, right.low)", "left.low", TESTS),
-    ("scale-of-a-constant", "return mean, np.where(flat, 1.0, scale)\n\n\ndef column_scale", "return mean, scale\n\n\ndef column_scale", TESTS),
+    ("merge-forgets-the-gap", "np.hypot(within, np.sqrt(p * q) * gap)", "within", TESTS),
+    ("merge-weighs-the-wrong-block", "left.mean + q * gap", "left.mean + p * gap", TESTS),
+    ("spread-of-squares-that-vanish", "if tiny.any():", "if False:", TESTS),
+    ("scale-of-a-constant", "np.where(flat, 1.0, deviation)", "deviation", TESTS),
     ("sample-keeps-the-largest-keys", "near = keys < sample.keys.max()", "near = keys > sample.keys.max()", TESTS),
     ("sample-not-in-order", "stay = np.sort(np.argpartition(keys, most)[:most])\n        keys, X, y = keys[stay]", "stay = np.argsort(keys)[:most]\n        keys, X, y = keys[stay]", TESTS),
     ("survey-counts-a-label-once", "out[np.searchsorted(both, classes)] += counts", "out[np.searchsorted(both, classes)] += 1", TESTS),

@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from cmn_literate import CMNClassifier
 from cmn_literate.roads.bbvi import fit_bbvi
 from cmn_literate.learners import LEARNERS, find_learner
-from cmn_literate.use.classifier import column_scale
+from cmn_literate.engineering.sources import column_scale
 from cmn_literate.roads.diagnostics import PosteriorDraws, predict_from_draws
 from cmn_literate.roads.gibbs import gibbs
 from cmn_literate.engineering.gradients import class_log_probs

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from cmn_literate import CMNClassifier, Priors
 from cmn_literate.inputs import CONSTRAINTS, as_generator, check_classes, check_options, default_latent_dim, plain_labels
-from cmn_literate.use.classifier import column_scale
+from cmn_literate.engineering.sources import column_scale
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 rng = np.random.default_rng(0)

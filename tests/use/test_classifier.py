@@ -22,7 +22,7 @@ from cmn_literate.engineering import fit as steps
 from cmn_literate.engineering.runs import CAVI, Work
 from cmn_literate.learners import LEARNERS, Learner
 from cmn_literate.engineering import fit as cavi
-from cmn_literate.use.classifier import column_scale
+from cmn_literate.engineering.sources import column_scale
 from cmn_literate.use.uncertainty import average_log_proba, entropy
 from cmn_literate.inputs import encode_labels
 from cmn_literate.use.datasets import holdout_rows

@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from cmn_literate import CMNClassifier
 from cmn_literate.inputs import class_factors
 from cmn_literate.learners import LEARNERS, find_learner
-from cmn_literate.use.classifier import column_scale
+from cmn_literate.engineering.sources import column_scale
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 rng = np.random.default_rng(0)

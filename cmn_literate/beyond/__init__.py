@@ -1,0 +1,1 @@
+"""What the paper leaves open: rows in blocks and streams."""
