@@ -60,7 +60,8 @@ def block_moments(X, weight=None, rest=None):
         unit = np.where(tiny, top, 1.0)
         if tiny.any():
             deviation[tiny] = (unit * _spread(rest / unit, weight))[tiny]
-    return ColumnMoments(n, mean, deviation)
+    flat = top <= 2 * np.finfo(float).eps * np.abs(mean)     # rounding, whose squares may be inf
+    return ColumnMoments(n, mean, np.where(flat, np.minimum(deviation, top), deviation))
 
 
 # book/engineering/sources.ipynb, cell sources-12
