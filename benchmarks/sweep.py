@@ -86,12 +86,13 @@ def best_times(functions, seconds=1.5, clock=time.process_time):
     best, end = [np.inf] * len(functions), time.perf_counter() + seconds
     for function in functions:
         function()
-    while time.perf_counter() < end:
+    while True:
         for i, function in enumerate(functions):
             start = clock()
             function()
             best[i] = min(best[i], clock() - start)
-    return best
+        if time.perf_counter() > end:
+            return best
 
 
 def peak_memory(N, d, K, L):

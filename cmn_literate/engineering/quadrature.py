@@ -195,17 +195,42 @@ def _tail_means(m, v, digits):
     return total
 
 
+def _wide_means(m, v, digits=12):
+    """E sigma(psi) for v > 25 and |m| <= 4.75 sqrt v, error below 1e-12.
+    [eq-pred-wide]   m, v (P,) -> (P,)"""
+    h = 0.457 / np.sqrt(v)
+    sine, before, turn = np.sin(m * h), np.zeros(m.shape), 2 * np.cos(m * h)
+    down, under, grow = np.sinh(np.pi * h), np.zeros(m.shape), 2 * np.cosh(np.pi * h)
+    total, spare = m / (2 * np.pi), np.empty(m.shape)
+    for j in range(1, 18):
+        np.divide(sine, down, out=spare)
+        spare *= np.exp(-0.5 * (0.457 * j) ** 2)
+        total += spare
+        np.multiply(turn, sine, out=spare)
+        spare -= before
+        before, sine, spare = sine, spare, before
+        np.multiply(grow, down, out=spare)
+        spare -= under
+        under, down, spare = down, spare, under
+    total *= h
+    total += 0.5
+    return total
+
+
 def stick_means(m, v, digits=10):
     """E sigma(psi) and E sigma(-psi), psi ~ N(m, v), as probabilities.
     [eq-pred-pair]   m, v (P,) -> (P,), (P,); relative accuracy in both tails"""
     tail, low = -np.abs(m), np.empty(m.shape)
     hard = (v > 25) | (tail < -600)
+    wide = np.flatnonzero(hard & (tail * tail < 22.5 * v) & (v > 25))
+    hard[wide] = False
     edges = (-1.0, 25.0) if v.max(initial=0.0) <= 1 else (-1.0, 1.0, 5.0, 25.0)
-    for bottom, top in zip(edges, edges[1:]):
-        some = np.flatnonzero((v > bottom) & (v <= top) & ~hard)
+    ranges = [(_tail_means, np.flatnonzero((v > bottom) & (v <= top) & ~hard))
+              for bottom, top in zip(edges, edges[1:])]
+    for rule, some in [*ranges, (_wide_means, wide)]:
         for start in range(0, some.size, 4096):
             i = some[start:start + 4096]
-            low[i] = _tail_means(tail[i], v[i], digits)
+            low[i] = rule(tail[i], v[i], digits)
     if hard.any():
         low[hard] = np.exp(log_sigmoid_normal(tail[hard], v[hard], digits))
     high = 1 - low

@@ -110,6 +110,14 @@ def test_compiled_in_a_fresh_process():
     assert_allclose(*bounds, rtol=1e-10)
 
 
+@pytest.mark.slow
+def test_the_same_tests_pass_compiled():
+    pytest.importorskip("numba")
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", "numpy_estep or extreme"],
+                          env={**os.environ, "CMN_KERNEL": "numba"}, capture_output=True, text=True)
+    assert done.returncode == 0 and "5 passed" in done.stdout, done.stdout[-2000:]
+
+
 # ---- threads and processes
 
 X, Y = np.random.default_rng(5).normal(size=(700, 3)), np.random.default_rng(6).integers(3, size=700)

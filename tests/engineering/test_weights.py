@@ -47,7 +47,7 @@ def test_a_fit_goes_on_only_with_its_weights():
     for _ in range(3):
         half = step(half)
     assert fit(X, Y, 3, start=half, max_sweeps=4, sample_weight=COUNT).n_sweeps == 4
-    for other in (None, COUNT + 1):
+    for other in (None, COUNT + 1, 2 * COUNT):
         with pytest.raises(ValueError, match="start: expected a fit of these rows"):
             fit(X, Y, 3, start=half, sample_weight=other)
 
