@@ -65,12 +65,12 @@ def natural_step(parameters, base, share, rho, weight=1.0):
         (1 - rho, factor_sums(p, p.M)), (rho, base), (rho * weight, share)), p.M)[0]
 
 
-def robbins_monro(t, delay=16.0, forget=0.6):
+def robbins_monro(t, delay=1.0, forget=0.6):
     """Size of step t = 0, 1, ...: (t + delay)^-forget, at most 1.  [eq-streaming-svi]"""
     return min(1.0, (t + delay)**-forget)
 
 
-def stochastic_pass(blocks, parameters, priors, rng, t=0, delay=16.0, forget=0.6,
+def stochastic_pass(blocks, parameters, priors, rng, t=0, delay=1.0, forget=0.6,
                     inner=1):
     """One natural step for each block, in random order.  [eq-streaming-svi]
 
