@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmn_literate.beyond.streaming import (
-    begin_climb, begin_memo, cut_blocks, memo_axes, memo_pass, relaxed_pass, stochastic_pass)
+    begin_relaxation, begin_memo, cut_blocks, memo_axes, memo_pass, relaxed_pass, stochastic_pass)
 from cmn_literate.engineering.fit import expand
 from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.engineering.starts import init_parameters
@@ -74,7 +74,7 @@ def climbing(method, X, y, p):
                 bound -= sum(global_kl(p, PRIORS).values())
             yield p, bound
     elif method.startswith("relaxed"):
-        climb = begin_climb(make_blocks(X, y, *sizes_of(p)), p)
+        climb = begin_relaxation(make_blocks(X, y, *sizes_of(p)), p)
         while True:
             climb = relaxed_pass(climb, PRIORS, axes=method.endswith("axes"))
             yield climb.parameters, climb.bound
