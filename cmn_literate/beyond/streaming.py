@@ -9,8 +9,8 @@ half of the passes.
 """
 
 __all__ = ["cut_blocks", "natural_step", "robbins_monro", "stochastic_pass", "Memo", "begin_memo",
-           "replace_share", "memo_pass", "best_axes", "move_axes", "memo_axes", "Climb",
-           "begin_climb", "overshoot", "relaxed_pass", "fit_in_blocks"]
+           "replace_share", "memo_pass", "best_axes", "move_axes", "memo_axes", "Relaxation",
+           "begin_relaxation", "overshoot", "relaxed_pass", "fit_in_blocks"]
 
 
 # book/beyond/streaming.ipynb, cell streaming-02
@@ -65,12 +65,12 @@ def natural_step(parameters, base, share, rho, weight=1.0):
         (1 - rho, factor_sums(p, p.M)), (rho, base), (rho * weight, share)), p.M)[0]
 
 
-def robbins_monro(t, delay=16.0, forget=0.6):
+def robbins_monro(t, delay=1.0, forget=0.6):
     """Size of step t = 0, 1, ...: (t + delay)^-forget, at most 1.  [eq-streaming-svi]"""
     return min(1.0, (t + delay)**-forget)
 
 
-def stochastic_pass(blocks, parameters, priors, rng, t=0, delay=16.0, forget=0.6,
+def stochastic_pass(blocks, parameters, priors, rng, t=0, delay=1.0, forget=0.6,
                     inner=1):
     """One natural step for each block, in random order.  [eq-streaming-svi]
 
@@ -185,7 +185,7 @@ def memo_axes(memo, priors):
 
 
 # book/beyond/streaming.ipynb, cell streaming-22
-class Climb(NamedTuple):
+class Relaxation(NamedTuple):
     """Over-relaxed sweeps between two passes.  [eq-streaming-relax]
 
     blocks;  parameters  of the last M-step;  behind  those of the E-step before it
@@ -199,9 +199,9 @@ class Climb(NamedTuple):
     refused: int = 0
 
 
-def begin_climb(blocks, parameters):
-    """Before the first pass.  [eq-streaming-relax]   -> Climb"""
-    return Climb(tuple(blocks), parameters, parameters)
+def begin_relaxation(blocks, parameters):
+    """Before the first pass.  [eq-streaming-relax]   -> Relaxation"""
+    return Relaxation(tuple(blocks), parameters, parameters)
 
 
 def overshoot(behind, ahead, stride):
@@ -223,7 +223,7 @@ def relaxed_pass(climb, priors, inner=1, grow=1.1, axes=True):
     [eq-streaming-relax, eq-streaming-axes]
 
     grow  factor of the stride after a pass that is kept
-    axes  whether the latent axes are moved to their best -> Climb
+    axes  whether the latent axes are moved to their best -> Relaxation
     """
     at, stride = overshoot(climb.behind, climb.parameters, climb.stride)
     blocks, share = gather(climb.blocks, at, inner)
@@ -236,7 +236,7 @@ def relaxed_pass(climb, priors, inner=1, grow=1.1, axes=True):
         M, at = _moved_means(M, s, c), expand(at, priors)
         total = combine((1, prior_sums(priors, p, M)), (1, move_axes(share, s, c)))
         p, bound = factors_from_sums(total, M)
-    return Climb(blocks, p, at, stride * grow, float(bound), climb.refused)
+    return Relaxation(blocks, p, at, stride * grow, float(bound), climb.refused)
 
 
 # book/beyond/streaming.ipynb, cell streaming-25
@@ -256,7 +256,7 @@ def fit_in_blocks(X, y, n_experts=10, latent_dim=None, n_classes=None,
     check_sweep_options(max_passes, tol, inner, False, None)
     X, y, sizes = check_problem(X, y, n_experts, latent_dim, n_classes)
     begun = begin(X, y, *sizes, priors, rng, init, omega1)
-    climb, elbo, converged = begin_climb(begun.blocks, begun.parameters), [], False
+    climb, elbo, converged = begin_relaxation(begun.blocks, begun.parameters), [], False
     if method == "memoized":
         blocks = cut_blocks(X, y, n_blocks, *sizes, rng, begun.shared)
     while len(elbo) < max_passes and not converged:

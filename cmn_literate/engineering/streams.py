@@ -23,7 +23,7 @@ from cmn_literate.engineering.starts import init_parameters
 from cmn_literate.engineering.sums import (
     Block, Sums, estep, expected_log_joint, make_blocks, prepare)
 from cmn_literate.ideas.expfam import spd_inverse
-from cmn_literate.inputs import as_generator, default_latent_dim
+from cmn_literate.inputs import as_generator, check_memory, default_latent_dim
 from cmn_literate.network.latents import Parameters
 
 
@@ -234,6 +234,7 @@ def learn_chunk(est, X, codes):
     if not first and len(est.fits_[0].parameters.M) != est.n_experts:
         raise ValueError(f"n_experts: expected {len(est.fits_[0].parameters.M)}, as in "
                          f"the first call, got {est.n_experts}")
+    check_memory(*X.shape, est.n_experts, est.latent_dim, len(est.classes_))
     if not first:
         moments = merge_moments(_moments_so_far(est), moments)
     mean, scale = moment_scale(moments, est.standardize)

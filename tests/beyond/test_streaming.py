@@ -4,7 +4,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cmn_literate.beyond.streaming import (
-    begin_climb, begin_memo, best_axes, cut_blocks, fit_in_blocks, memo_axes, memo_pass, move_axes, natural_step, overshoot, relaxed_pass,
+    begin_relaxation, begin_memo, best_axes, cut_blocks, fit_in_blocks, memo_axes, memo_pass, move_axes, natural_step, overshoot, relaxed_pass,
     replace_share, robbins_monro, stochastic_pass)
 from cmn_literate.engineering.fit import expand, fit
 from cmn_literate.engineering.starts import init_parameters
@@ -152,7 +152,7 @@ def test_moved_axes_are_no_other_model():
 # ---- over-relaxed sweeps
 
 def test_without_growth_it_is_the_sweep():
-    climb, blocks, p = begin_climb(blocks_of(2), START), blocks_of(2), START
+    climb, blocks, p = begin_relaxation(blocks_of(2), START), blocks_of(2), START
     for _ in range(5):
         climb = relaxed_pass(climb, PRIORS, grow=1.0, axes=False)
         blocks, p, bound = block_sweep(blocks, p, PRIORS)
@@ -161,7 +161,7 @@ def test_without_growth_it_is_the_sweep():
 
 @pytest.mark.parametrize("axes", [False, True])
 def test_kept_passes_never_fall_and_a_refused_one_leaves_no_trace(axes):
-    climb, refused = begin_climb(blocks_of(1), START), 0
+    climb, refused = begin_relaxation(blocks_of(1), START), 0
     for _ in range(120):
         before, climb = climb, relaxed_pass(climb, PRIORS, grow=1.3, axes=axes)
         assert climb.bound >= before.bound
@@ -172,7 +172,7 @@ def test_kept_passes_never_fall_and_a_refused_one_leaves_no_trace(axes):
 
 
 def test_guard_refuses_and_a_plain_sweep_is_never_refused():
-    climb = begin_climb(blocks_of(1), START)
+    climb = begin_relaxation(blocks_of(1), START)
     for _ in range(3):
         climb = relaxed_pass(climb, PRIORS)
     high = climb._replace(bound=climb.bound + 1000, stride=1.5)
@@ -183,7 +183,7 @@ def test_guard_refuses_and_a_plain_sweep_is_never_refused():
 
 
 def test_overshoot_stops_where_densities_end():
-    near = relaxed_pass(begin_climb(blocks_of(1), START), PRIORS)
+    near = relaxed_pass(begin_relaxation(blocks_of(1), START), PRIORS)
     p, stride = overshoot(near.behind, near.parameters, 1e6)
     assert 1 <= stride < 1e6 and p.b.min() > 0
     assert overshoot(near.behind, near.parameters, 1.0) == (near.parameters, 1.0)

@@ -16,6 +16,7 @@ from cmn_literate.engineering.streams import (
     absorb, change_inputs, combine, factor_sums, factors_from_sums, gather, prior_sums, rebase, seen_sums)
 from cmn_literate.engineering.sums import block_sweep, make_blocks
 from cmn_literate.network.elbo import elbo
+from cmn_literate.network.simulate import Priors
 from cmn_literate.storage import read_arrays, write_arrays
 from cmn_literate.use.datasets import make_pinwheels
 
@@ -91,13 +92,13 @@ def test_reference_and_units_there_and_back():
 
 def test_accelerated_fit_is_taken_apart_without_negative_squares():
     Z = (X - X.mean(0)) / X.std(0)
-    result = fit(Z[:30], Y[:30], 4, n_classes=5, max_sweeps=40, accelerate=True)
-    share = seen_sums(result)
-    assert share.squares.min() >= 0
-    p = result.parameters
+    result = fit(Z[:30], Y[:30], 8, n_classes=5, max_sweeps=40, accelerate=True, priors=Priors(a0=0.5, b0=5.0))
+    share, p = seen_sums(result), result.parameters
+    raw = combine((1, factor_sums(p, p.M)), (-1, prior_sums(result.priors, p)))
+    assert raw.squares.min() < -1e-3 and share.squares.min() >= 0
     after = absorb(combine((1, prior_sums(result.priors, p)), (1, share)), p.M, p, Z[30:], Y[30:], result.priors, max_sweeps=20)
     assert np.diff(after.elbo).min() > -1e-8 * abs(after.elbo[-1])
-    assert_allclose(2 * (after.parameters.a - 2.0).sum(), 240, rtol=1e-10)
+    assert_allclose(2 * (after.parameters.a - 0.5).sum(), 240, rtol=1e-10)
 
 
 def test_posterior_of_yesterday_as_the_prior_of_today():
