@@ -22,6 +22,8 @@ EVERYTHING = {"tilts": ["given", "fresh", "joint"], "tilt_start": ["kept", "rest
               "prior_mean": ["zero", "centred", "given"], "noise": ["gamma", "wishart"], "omega1": ["per-component", "shared"],
               "order": ["canonical", "m-first"]}
 
+erfc = np.vectorize(math.erfc, otypes=[float])
+
 # ---- levels 0 and 1: what the plain adapter does not have, or has otherwise
 
 
@@ -44,8 +46,17 @@ def stick_log_probs(psi):
     return walk(log_sigmoid(psi), log_sigmoid(-psi))
 
 
+def log_mean_sigmoid(m, v):
+    """ln E sigma(psi), psi ~ N(m, v); a wide Gaussian by trapezoids over a logistic e, as sigma(psi) is the probability of e < psi."""
+    wide, out = v > 300, log_sigmoid_normal(m, np.where(v > 300, 0.0, v))
+    e = np.arange(-40, 40.25, 0.25)
+    below = erfc((e - m[wide][:, None]) / np.sqrt(2 * v[wide][:, None])) / 2
+    out[wide] = np.log(np.maximum((below / (16 * np.cosh(e / 2) ** 2)).sum(-1), 1e-300))
+    return out
+
+
 def stick_log_means(m, v):
-    return walk(log_sigmoid_normal(m, v), log_sigmoid_normal(-m, v))
+    return walk(log_mean_sigmoid(m, v), log_mean_sigmoid(-m, v))
 
 
 def wishart_mean_log_det(nu, U):
