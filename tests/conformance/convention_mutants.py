@@ -34,7 +34,7 @@ CUT = ("h = np.minimum(c, 0.5) / 2\n    terms = (1, -1/3, 2/15, -17/315, 62/2835
 
 MUTANTS = [Mutant(*fault) for fault in [
     # ---- defects of fused code
-    ("a bound, normalised, as the mean probability of sticks", "fused", "stick_log_means", "BoundAsProbability", "return walk(log_sigmoid_normal(m, v), log_sigmoid_normal(-m, v))",
+    ("a bound, normalised, as the mean probability of sticks", "fused", "stick_log_means", "BoundAsProbability", "return walk(log_mean_sigmoid(m, v), log_mean_sigmoid(-m, v))",
      "loss = math.log(2) + log_cosh_half(np.sqrt(m**2 + v))\n    score = walk(m / 2 - loss, -m / 2 - loss)\n    return score - np.logaddexp.reduce(score, -1)[..., None]"),
     ("softmax of probabilities", "fused", "stick_log_probs", "DoubleNormalisation", "return walk(log_sigmoid(psi), log_sigmoid(-psi))",
      "p = np.exp(walk(log_sigmoid(psi), log_sigmoid(-psi)))\n    return p - np.log(np.exp(p).sum(-1, keepdims=True))"),

@@ -27,7 +27,7 @@ def test_fused_code_passes_under_its_own_profile():
     results = ask(fused.PROFILE)
     assert verdicts(results) == {}
     asked = {op: sum(r["op"] == op for r in results) for op in OPS}
-    assert asked["update_beta0"] >= 10 and asked["update_beta1"] >= 12 and asked["sweeps"] >= 6 and asked["stationarity"] == 2 and asked["converge"] == 3 and asked["predict"] == 17
+    assert asked["update_beta0"] >= 10 and asked["update_beta1"] >= 12 and asked["sweeps"] >= 6 and asked["stationarity"] == 2 and asked["converge"] == 3 and asked["predict"] == 18
     fresh = [r["id"] for r in results if "-fresh_" in r["id"]]
     assert sum("update_beta0" in i for i in fresh) == 10 and sum("update_beta1" in i for i in fresh) == 12
 

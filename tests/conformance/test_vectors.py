@@ -161,7 +161,7 @@ def test_files_bear_the_licence_and_no_newer_version_than_the_kit():
 
 def test_suite_is_as_large_as_promised():
     assert len(CASES) >= 150 and {c["id"][:2] for c in CASES} == {f"L{i}" for i in range(7)}
-    assert sum(file.stat().st_size for file in FILES) < 2.8e6
+    assert sum(file.stat().st_size for file in FILES) < 2.9e6
 
 
 # ---- what the cases cover
@@ -374,7 +374,9 @@ def test_operations_read_what_they_are_said_to_read():
     assert OPS["update_beta0"]["reads"] == ["gaussian", "bias", "layout", "sticks", "tilts", "prior_mean"]
     algorithms = {key for key, entry in CATALOGUE["profile"].items() if not entry.get("converted")}
     for case in CASES:
-        assert algorithms & set(case.get("profile", {})) <= set(OPS[case["op"]]["reads"]), case["id"]
+        named = case.get("profile", {})
+        rounds = {"inner"} if case["op"] == "converge" and named.get("tilt_start") == "restarted" else set()      # there they move the fixed point
+        assert algorithms & set(named) <= set(OPS[case["op"]]["reads"]) | rounds and rounds <= set(named), case["id"]
     for key in algorithms:
         assert {chosen(c)[key] for c in CASES if key in OPS[c["op"]]["reads"]} == set(CATALOGUE["profile"][key]["values"]), key
 
