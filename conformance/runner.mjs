@@ -91,7 +91,7 @@ if (adapter.errored || 'cmd' in adapter || adapter.protocol !== 1 || !Array.isAr
 if (!(adapter.dtypes ?? ['f64']).includes(give.dtype)) refuse(`the adapter does not offer ${give.dtype}`)
 function other(c) {                                        // the keys of the profile in which this case is not the adapter's
   const asks = c.profile ?? {}, able = (k) => [adapter.profile?.[k] ?? choices[k].default].flat()
-  return (OPS[c.op].reads ?? Object.keys(asks)).filter((k) => !able(k).includes(asks[k] ?? choices[k].default))
+  return [...new Set([...(OPS[c.op].reads ?? []), ...Object.keys(asks).filter((k) => !choices[k].converted || !OPS[c.op].reads)])].filter((k) => !able(k).includes(asks[k] ?? choices[k].default))
 }
 const results = [], table = {}
 for (const group of groups.sort((a, b) => a.level - b.level)) {

@@ -164,6 +164,8 @@ def _digits(case, got, right, bad, dtype):
         if np.all((at <= 1.1) & (error <= 200 * EPS[dtype] * np.maximum(b, 1) * np.maximum(1, 1 / np.maximum(at, 1e-150) ** 2))):
             return {"SmallTilt"}
         return {"CutSeries", "SmallTilt"} if np.all(error <= 1e-3 * np.abs(right[bad])) and np.all(at < 4) else set()
+    if tilt is not None and np.all((tilt[bad] >= 8) & (tilt[bad] < 80) & (error <= 16 * tilt[bad] * np.exp(-tilt[bad]) * np.abs(right[bad]))):
+        return {"CutSeries"}                                # what the limit of large tilts leaves out
     small = np.all(error <= 1e-3 * np.max(np.abs(right), initial=0))
     return {flag for flag in ("LargeOffset", "ExtremeLogit") if flag in _conditions(case.id)} if small else set()
 

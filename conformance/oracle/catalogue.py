@@ -65,7 +65,7 @@ PRIORS = {
 FULL = {**DATA, **STATE, **PRIORS}
 ONLY_UNDER = {**dict.fromkeys(("a", "b", "a0", "b0"), {"noise": "gamma"}), **dict.fromkeys(("nu", "U", "nu0", "U0"), {"noise": "wishart"}),
               **dict.fromkeys(("beta1_m0", "beta0_m0"), {"prior_mean": "given"})}
-PARAMETERS = dict(list(STATE.items())[:8])
+PARAMETERS = dict(list(STATE.items())[:10])
 
 
 def pick(*names, **changes):
@@ -171,7 +171,7 @@ WHOLE = {name for name, (_, _, _, given, _) in OPS.items() if {"b", "nu"} <= set
 # ---- flags: name -> (equation, the bug that it catches)
 
 FLAGS = {
-    "CutSeries": ("eq-pg-kl-near", "A series cut one or more terms too early, or used farther out than its terms reach."),
+    "CutSeries": ("eq-pg-kl-near", "A series cut one or more terms too early, or used farther out than its terms reach; a limit taken too near."),
     "RestartedTilt": ("eq-sweep", "The rounds of (x, omega1) of a sweep start at tilts 0 where they should start at those of the state, or the other way round."),
     "CentredSticks": ("eq-priors", "Prior means of the biases: -ln(C-1-j) taken for 0, or 0 for -ln(C-1-j), or the number of later classes off by one."),
     "ReversedOrder": ("eq-stick", "Classes, or experts, stand on the sticks in reverse order: the last is the first to be tossed for."),

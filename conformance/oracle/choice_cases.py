@@ -1,4 +1,4 @@
-"""Cases of other algorithms than the default: fused tilts, prior means, pooled experts, Wishart noise.  Levels 1 to 5."""
+"""Cases of other algorithms than the default: fused tilts, prior means, pooled experts, Wishart noise.  Levels 1 to 6."""
 
 import states as p
 from special_cases import case
@@ -167,3 +167,46 @@ def residuals():
     yield c("paper_code", "Fused, restarted, pooled, centred.", "CentredSticks RestartedTilt", p.SMALL, **PAPER_CODE)
     yield c("each", "The same with a tilt of each expert and prior means of 0.", "RestartedTilt", p.SMALL, **{**PAPER_CODE, "experts": "each", "prior_mean": "zero"})
     yield c("wishart", "nu and U move in place of a and b.", "DiagonalNoise", FULL_SMALL, **W)
+
+
+THREE_CLASSES = p.state("three-classes", N=9, K=2, h=1, L=3, d=1)
+FULL_THREE, FULL_PLANE = wishart(THREE_CLASSES, "three-classes"), wishart(p.state("c", N=6, K=2, h=2, L=3, d=1, priors=TIGHT), "c")
+
+
+def fixed_points():
+    """Level 5: where other algorithms end."""
+    def c(id, note, flags, s, order="canonical", **profile):
+        return asked("converge", id, note, flags, s, order=order, **profile)
+    yield c("m_first", "M-step first.", "UpdateOrder", THREE_CLASSES, order="m-first")
+    yield c("fresh", "At a fixed point fresh tilts are the stored ones.", "StaleTilt MissingEntropy", THREE_CLASSES, tilts="fresh")
+    yield c("centred", "Centred sticks.", "CentredSticks PriorMissing", THREE_CLASSES, prior_mean="centred")
+    yield c("prior_means", "A prior mean for each coefficient.", "PriorMissing", means(THREE_CLASSES, "three-classes"), prior_mean="given")
+    yield c("pooled", "beta1 goes by a pooled tilt: no maximum of the bound, but a place where sweeps stop.", "SharedTilt", THREE_CLASSES, experts="pooled")
+    yield c("restarted", "One round from tilts of 0 in each sweep.", "RestartedTilt ZeroTilt", THREE_CLASSES, inner=1, tilt_start="restarted")
+    yield c("paper_code", "Fused, restarted, pooled, centred.", "CentredSticks RestartedTilt", THREE_CLASSES, **PAPER_CODE)
+    yield c("each", "The same with a tilt of each expert and prior means of 0.", "RestartedTilt", THREE_CLASSES,
+            **{**PAPER_CODE, "experts": "each", "prior_mean": "zero"})
+    yield c("wishart", "A full precision of the noise, h = 2.", "DiagonalNoise MissingEntropy", FULL_PLANE, **W)
+    yield c("wishart_line", "h = 1: Gamma(nu/2, U/2).", "RateScale DroppedConstant", FULL_THREE, **W)
+    yield c("wishart_paper_code", "The manner of Jaakkola and Jordan with a full precision.", "DiagonalNoise RestartedTilt", FULL_PLANE, **PAPER_CODE, **W)
+
+
+def predictions():
+    """Level 6: a Student t in h dimensions, of nu - h + 1 degrees."""
+    names = ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "nu", "U")
+
+    def c(id, note, flags, s, X, **new):
+        return case("predict", id, note, flags, profile=W, **p.change({name: s[name] for name in names}, X=X, **new))
+    plane = wishart(p.state("plane", N=1, K=2, h=2, L=3, d=1), "plane")
+    tied = [[[16, 14], [14, 16]], [[8, -7], [-7, 12]]]
+    yield c("wishart_line", "h = 1: a Student t of nu degrees.", "RateScale PlugIn NoiseForgotten BoundAsProbability DoubleNormalisation ReversedOrder",
+            FULL_BINARY, [[0.5], [-1.25]], nu=[8, 12], U=[[[4]], [[1]]])
+    yield c("wishart_heavy_tails", "nu = 3.5: far from a Gaussian.", "NoiseForgotten WrongDimension", FULL_BINARY, [[0.75]], nu=[3.5, 3.5], U=[[[8]], [[4]]])
+    yield c("wishart_plane", "h = 2, L = 3: a plane of latent vectors under a t whose axes are tied.", "DiagonalNoise WrongDimension PlugIn OffByOneStick ColumnMajor BoundAsProbability",
+            plane, [[0.75]], nu=[13, 17], U=tied)
+    still = wishart(p.state("unread", N=1, K=2, h=3, L=2, d=2), "unread")
+    yield c("wishart_unread_directions", "h = 3, but the stick reads one direction: a t of nu - 2 degrees whatever else is in U.", "WrongDimension LatentDimension NoiseForgotten",
+            still, [[0.5, 1], [-1.5, 0.25]], nu=[6, 8], beta1_mu=[[0, 1.5, 0, -0.5]],
+            beta1_S=[[[0, 0, 0, 0], [0, 0.25, 0, 0.125], [0, 0, 0, 0], [0, 0.125, 0, 0.5]]])
+    yield c("wishart_certain_coefficients", "No uncertainty but the noise of the experts.", "NoiseForgotten DiagonalNoise", plane, [[0.5]], nu=[9, 13], U=tied,
+            beta1_S=p.constant(plane["beta1_S"], 0), beta0_S=p.constant(plane["beta0_S"], 0), V=p.constant(plane["V"], 0))

@@ -73,6 +73,6 @@ FORMULAS = {
     "stationarity": f"one sweep from the state; {MOVES}",
     "converge": f"sweeps until residual < 1e-9, at most 20000; elbo there, and the residual of one more sweep; {MOVES}",
     "predict": "ln sum_k w_k E[prod_{l<=min(c,L-2)} E sigma(+-psi_l)]: w_k = E[sigma(psi_0k)] prod_{j<k} E[sigma(-psi_0j)], psi_0j ~ N(beta0_mu_j . x~, x~^T beta0_S_j x~); outer mean over "
-               "x1_i ~ t of 2 a_k degrees, mean M_ki . x~, scale^2 (b_ki/a_k)(1 + x~^T V_k x~); inner over psi_l ~ N(beta1_mu_l . x1~, x1~^T beta1_S_l x1~), + at l = c, - at l < c",
+               "x1_i ~ t of 2 a_k degrees, mean M_ki . x~, scale^2 (b_ki/a_k)(1 + x~^T V_k x~) (Wishart: x1 ~ t of nu_k - h + 1 degrees, mean M_k x~, scale matrix U_k (1 + x~^T V_k x~)/(nu_k - h + 1)); inner over psi_l ~ N(beta1_mu_l . x1~, x1~^T beta1_S_l x1~), + at l = c, - at l < c",
     "log_likelihood": "ln sum_k pi_k(beta0 x~) integral N(x1; A_k x~, diag(1/tau_k)) prod_{l<=min(y,L-2)} sigma(+-beta1_l . [x1; 1]) dx1, + at l = y, - at l < y; pi of sticks, x~ = [x; 1]",
 }

@@ -49,11 +49,14 @@ class Group:
 
     def fixed_point(self, case, ins):
         """(outs, tol, kappa) of converge; the bound may be off by what is gained after a residual of 1e-7 (float32: 1e-4)."""
-        early = {"f64": mpf(10) ** -7, "f32": mpf(10) ** -4}
+        early, profile = {"f64": mpf(10) ** -7, "f32": mpf(10) ** -4}, case.get("profile", {})
+        told = {key: profile[key] for key in case.get("options", ())}
+        choices = {key: value for key, value in told.items() if key not in ("order", "inner")}
         with mp.workprec(80):
-            s, _, passed = network.converged(ins, mpf(10) ** -10, early.values())
+            s, _, passed = network.converged({**ins, **choices}, mpf(10) ** -10, early.values(), order=told.get("order", "canonical"), inner=told.get("inner", 1))
         outs = {"elbo": network.elbo(s), "residual": mpf(0)}
-        bound = lambda **q: {"elbo": network.elbo(q)}
+        s = {name: value for name, value in s.items() if name not in choices}
+        bound = lambda **q: {"elbo": network.elbo({**q, **choices})}
         changes = sensitivity(bound, s, {"elbo": outs["elbo"]}, case["id"])["elbo"]
         tol, kappa = {}, {"residual": mpf(0)}
         for dtype in BITS:
@@ -83,6 +86,8 @@ class Group:
 FEWER = "loops over mpmath numbers of 30 digits, rounded once at the end; condition numbers from three moves instead of six; the inputs are exact float64"
 PAIRS = ("loops over mpmath numbers of 50 digits, rounded once at the end; under tilts = joint of 20 digits (condition numbers from three moves), until tilts and coefficients change by less than 1e-16, "
          "and 1e-9 of the largest entry (float32: 1e-4) is added to atol; the inputs are exact float64")
+SETTLED = ("{}sweeps over mpmath numbers of 24 digits until the residual is below 1e-10; the bound may be off by twice what is gained after "
+           "a residual of 1e-7 (float32: 1e-4), besides rounding; a residual that should be 0 may be 1e-8 (float32: 1e-3)")
 NEWER = {"suite": "2026.12", "date": "2026-11-30"}
 
 GROUPS = {group.name: group for group in (
@@ -93,19 +98,19 @@ GROUPS = {group.name: group for group in (
     Group("updates", 2, network_cases.factors, **NEWER),
     Group("bound", 3, network_cases.bound),
     Group("sweeps", 4, network_cases.trajectories),
-    Group("fixed_points", 5, network_cases.fixed_points, method=(
-        "canonical sweeps over mpmath numbers of 24 digits until the residual is below 1e-10; the bound may be off by twice what is gained after "
-        "a residual of 1e-7 (float32: 1e-4), besides rounding; a residual that should be 0 may be 1e-8 (float32: 1e-3)")),
+    Group("fixed_points", 5, network_cases.fixed_points, method=SETTLED.format("canonical ")),
     Group("choices_expectations", 1, choice_cases.expectations, **NEWER),
     Group("choices_updates", 2, choice_cases.updates, method=PAIRS, **NEWER),
     Group("choices_bound", 3, choice_cases.bound, **NEWER),
     Group("choices_sweeps", 4, choice_cases.trajectories, method=PAIRS, **NEWER),
     Group("choices_residuals", 5, choice_cases.residuals, **NEWER),
+    Group("choices_fixed_points", 5, choice_cases.fixed_points, method=SETTLED.format(""), **NEWER),
     Group("large_sticks", 0, large_cases.sticks, method=FEWER, **NEWER),
     Group("large_expectations", 1, large_cases.expectations, method=FEWER, **NEWER),
     Group("large_updates", 2, large_cases.updates, method=FEWER, **NEWER),
     Group("large_bound", 3, large_cases.bound, method=FEWER, **NEWER),
     Group("large_sweeps", 4, large_cases.trajectories, method=FEWER, **NEWER),
     Group("predictions", 6, integral_cases.predictions, **NEWER, method=f"{HALVED.format('1e-6')}; {SLACK}"),
+    Group("choices_predictions", 6, choice_cases.predictions, **NEWER, method=f"{HALVED.format('1e-6')}; {SLACK}"),
     Group("likelihood", 6, integral_cases.likelihoods, **NEWER, method=f"{HALVED.format('1e-7')}; {SLACK}"),
 )}

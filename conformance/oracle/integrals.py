@@ -74,7 +74,28 @@ def mixed(gate, experts):
     return [log_sum([g + e[c] for g, e in zip(gate, experts, strict=True)]) for c in range(len(experts[0]))]
 
 
-def predict(X, beta1_mu, beta1_S, beta0_mu, beta0_S, M, V, a, b, coarse=False):
+def independent(a, rates, read):
+    """(degrees of freedom of each u, map from u to the directions read) of h precisions Gamma(a, rate)."""
+    deviations = [mp.sqrt(rates[i] / a) for i in read]
+    return [2 * a] * len(read), lambda u: [s * v for s, v in zip(deviations, u, strict=True)]
+
+
+def joint(nu, U, read):
+    """The same of one precision Wishart(nu, U): a Student t in h dimensions with nu - h + 1 degrees, of which each coordinate given the earlier ones is
+    a t with one degree more, wider by what these are."""
+    dof = nu - len(U) + 1
+    C = cholesky([[U[i][j] / dof for j in read] for i in read])
+
+    def spread(u):
+        v, square = u[:1], mpf(0)
+        for i, ui in enumerate(u[1:], 1):
+            square += v[-1] ** 2
+            v.append(ui * mp.sqrt((dof + square) / (dof + i)))
+        return times(C, v)
+    return [dof + i for i in range(len(read))], spread
+
+
+def predict(X, beta1_mu, beta1_S, beta0_mu, beta0_S, M, V, a=None, b=None, nu=None, U=None, coarse=False):
     with mp.workdps(WORK):
         out = []
         h = len(M[0])
@@ -86,19 +107,20 @@ def predict(X, beta1_mu, beta1_S, beta0_mu, beta0_S, M, V, a, b, coarse=False):
             experts = []
             for k in range(len(M)):
                 location = times(M[k], xt)
-                scale = [mp.sqrt(rate / a[k] * (1 + quadratic(V[k], xt))) for rate in b[k]]
+                wide = mp.sqrt(1 + quadratic(V[k], xt))
+                dofs, spread = independent(a[k], b[k], read) if U is None else joint(nu[k], U[k], read)
 
-                def logs(u, location=location, scale=scale):
+                def logs(u, location=location, wide=wide, spread=spread):
                     at = list(location)
-                    for i, ui in zip(read, u, strict=True):
-                        at[i] += scale[i] * ui
+                    for i, ui in zip(read, spread(u), strict=True):
+                        at[i] += wide * ui
                     return stick_means([dot(m, pad(at)) for m in beta1_mu], [quadratic(S, pad(at)) for S in beta1_S])
-                experts.append(expectation([t_rule(2 * a[k])] * len(read), logs, coarse, 1e-6, 1e-13))
+                experts.append(expectation([t_rule(dof) for dof in dofs], logs, coarse, 1e-6, 1e-13))
             out.append(mixed(gate, experts))
         return {"log_probs": out}
 
 
-def predict_by_means(X, beta1_mu, beta1_S, beta0_mu, beta0_S, M, V, a, b):
+def predict_by_means(X, beta1_mu, beta1_S, beta0_mu, beta0_S, M, V, **noise):
     out = []
     for x in X:
         xt = pad(x)

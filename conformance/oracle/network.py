@@ -400,11 +400,11 @@ def stationarity(order="canonical", inner=1, **s):
     return {"residual": residual(s, sweep(s, order, inner))}
 
 
-def converged(s, tol, marks=(), limit=20000):
-    """(state, residual, {mark: bound when the residual first fell below it}) of canonical sweeps until it is below tol."""
+def converged(s, tol, marks=(), limit=20000, order="canonical", inner=1):
+    """(state, residual, {mark: bound when the residual first fell below it}) of sweeps until it is below tol."""
     passed = {}
     for _ in range(limit):
-        new = sweep(s)
+        new = sweep(s, order, inner)
         moved, s = residual(s, new), new
         for mark in marks:
             if moved < mark and mark not in passed:

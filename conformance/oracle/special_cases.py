@@ -48,6 +48,9 @@ def sticks():
 SERIES = "Where a series may end: a term too few shows at one of these tilts."
 ENDS = [n / 128 for n in (5, 8, 12, 18, 25, 31, 38, 47, 50, 53, 56, 59, 61, 63, 70, 80, 90, 100, 110, 120, 127, 129, 140)]
 WIDE = [n / 16 for n in (19, 21, 23, 25, 27, 30, 31, 33, 36, 40, 47, 49, 50, 51, 60, 70, 100)]
+# where a limit of large tilts may be taken too near
+LIMIT = "The limit of large tilts taken at 9, 16, 20 or 30 shows."
+SHOULDER = [9, -10, 12, 14, 15.5, 16.5, 18, 19.5, -20.5, 22, 24, 27, 29.5, 31, 33, 36]
 
 
 def polya_gamma():
@@ -59,6 +62,7 @@ def polya_gamma():
     yield c("large", "|c|/2 - ln 2, where cosh overflows.", "HugeTilt", c=[100, 1500, -3000])
     yield c("series_ends", SERIES, "CutSeries SmallTilt", c=ENDS)
     yield c("wide_tilts", "Beyond the circle of every series.", "CutSeries HalfAngle", c=WIDE)
+    yield c("shoulder", f"ln(1 + e^-|c|) still has digits to give. {LIMIT}", "CutSeries HugeTilt", c=SHOULDER)
     moments = (("pg_mean", "tanh(c/2)/(2c)", "1/4"), ("pg_var", "The variance", "1/24"), ("pg_kl", "The divergence", "0"))
     for op, name, limit in moments:
         c = lambda *a, op=op, **k: case(op, *a, **k)
@@ -73,6 +77,7 @@ def polya_gamma():
                 b=[1, 1, 1, 1], c=[0.05, 0.1, 0.5, 1.0])
         yield c("series_ends", SERIES, "CutSeries SmallTilt", b=[1] * len(ENDS), c=ENDS)
         yield c("wide_tilts", "Beyond the circle of every series.", "CutSeries HalfAngle", b=[1] * len(WIDE), c=WIDE)
+        yield c("shoulder", f"tanh(c/2) is not yet 1. {LIMIT}", "CutSeries HugeTilt", b=[1] * len(SHOULDER), c=SHOULDER)
         yield c("tiny_tilt", "A tilt of 1e-160: its square underflows.", "ZeroTilt SmallTilt", f64_only=True, b=[1], c=[1e-160])
     yield case("pg_kl", "below_half", "Just below 1/2, where a series often ends; a quarter of the tolerance of rounding, so that one or two terms fewer show.",
                "CutSeries SmallTilt", how={"safety": 8}, b=[1, 1, 1], c=[0.4921875, 0.498046875, 0.49951171875])

@@ -3,7 +3,7 @@
 import integrals
 import network
 from level0 import stick_means
-from loops import dot, quadratic, times
+from loops import dot, inverse, quadratic, times
 from mpmath import mp, mpf
 from network import LOG2PI, TERMS, UPDATES, gaussian_kl, mng_kl, pad
 from special import log_cosh_half, log_sum
@@ -89,6 +89,26 @@ ELBO = [
     ("MissingTiltKL", "the divergence of omega_0 is left out", score(**PARTS["the divergence of omega_0 is left out"])),
     ("DroppedConstant", "ln 2 pi is missing in the experts", then(lambda o, q: {"value": o["value"] + LOG2PI() / 2 * len(q["M"][0]) * len(q["X"])})),
 ]
+
+
+# ---- the fixed point
+
+SETTLED = {}                                                # question -> state where the oracle's sweeps end
+
+
+def at_fixed_point(answer):
+    """A wrong formula of the bound as one of converge: the right path, the wrong bound at its end."""
+    def wrong(right, **q):
+        key = repr(q)
+        if key not in SETTLED:
+            options = {name: q[name] for name in ("order", "inner") if name in q}
+            SETTLED.clear()
+            SETTLED[key] = network.converged({name: value for name, value in q.items() if name not in options}, mpf(10) ** -9, **options)[0]
+        return {"elbo": answer(lambda **s: {"value": network.elbo(s)}, **SETTLED[key])["value"], "residual": mpf(0)}
+    return wrong
+
+
+CONVERGE = [(flag, words, at_fixed_point(answer)) for flag, words, answer in ELBO]
 TERM_BUGS = {op: [*of_part(part), *GAMMAS] for op, part in WHOLE.items()}
 TERM_BUGS["elbo_expert"].insert(0, ("DroppedConstant", "ln 2 pi is missing", then(lambda o, q: {
     "value": o["value"] + LOG2PI() / 2 * len(q["M"][0]) * len(q["X"])})))
@@ -223,6 +243,13 @@ def still(k, xt, q):
     return stick_means([dot(m, at) for m in q["beta1_mu"]], [quadratic(S, at) for S in q["beta1_S"]])
 
 
+def noise_covariance(q, k):
+    """The inverse of the mean precision of expert k."""
+    if "nu" in q:
+        return [[v / q["nu"][k] for v in row] for row in q["U"][k]]
+    return [[rate / q["a"][k] if i == j else mpf(0) for j in range(len(q["b"][k]))] for i, rate in enumerate(q["b"][k])]
+
+
 def bound_scores(right, **q):
     """exp of the bound of each class, normalised."""
     def sticks(psi, psi2):
@@ -231,9 +258,9 @@ def bound_scores(right, **q):
     out = []
     for x in q["X"]:
         xt, experts = pad(x), []
-        for M, V, a, b in zip(q["M"], q["V"], q["a"], q["b"], strict=True):
+        for k, (M, V) in enumerate(zip(q["M"], q["V"], strict=True)):
             mu, spread = times(M, xt), 1 + quadratic(V, xt)
-            Sigma = [[rate / a * spread if i == j else mpf(0) for j in range(len(b))] for i, rate in enumerate(b)]
+            Sigma = [[v * spread for v in row] for row in noise_covariance(q, k)]
             psi, psi2 = network.output_logits([[mu]], [[Sigma]], q["beta1_mu"], q["beta1_S"])
             experts.append(sticks(psi[0][0], psi2[0][0]))
         psi, psi2 = network.gate_logits([x], q["beta0_mu"], q["beta0_S"])
@@ -244,6 +271,7 @@ def bound_scores(right, **q):
 
 
 no_spread = lambda name: lambda q: zero(q[name])
+diagonal_of = lambda U: [[v if i == j else mpf(0) for j, v in enumerate(row)] for i, row in enumerate(U)]
 PREDICT = [
     ("PlugIn", "means for all distributions", lambda right, **q: integrals.predict_by_means(**q)),
     ("NoiseForgotten", "the latent vector at its mean", gate_and(still)),
@@ -258,6 +286,11 @@ PREDICT = [
     ("NoiseForgotten", "a Gaussian for the Student t", given(a=lambda q: [v * 10 ** 6 for v in q["a"]], b=lambda q: [[v * 10 ** 6 for v in row] for row in q["b"]])),
     ("RateScale", "b read as a scale", given(b=lambda q: reciprocal(q["b"]))),
     ("ColumnMajor", "M read column by column", given(M=lambda q: column_major(q["M"]))),
+    ("NoiseForgotten", "a Gaussian for the Student t of full noise", given(nu=lambda q: [v * 10 ** 6 for v in q["nu"]], U=lambda q: [[[v * 10 ** 6 for v in row] for row in U] for U in q["U"]])),
+    ("WrongDimension", "nu degrees of freedom, and U/nu, for nu - h + 1", given(nu=lambda q: [v + len(q["U"][0]) - 1 for v in q["nu"]])),
+    ("WrongDimension", "nu - h degrees of freedom for nu - h + 1", given(nu=lambda q: [v - 1 for v in q["nu"]])),
+    ("DiagonalNoise", "the entries of U beside the diagonal are left out", given(U=lambda q: [diagonal_of(U) for U in q["U"]])),
+    ("RateScale", "U read as the scale matrix, not as its inverse", given(U=lambda q: [inverse(U) for U in q["U"]])),
 ]
 
 
@@ -288,5 +321,5 @@ LIKELIHOOD = [
 ]
 BUGS = {
     **TERM_BUGS, "kl_beta1": gaussians("beta1", "sigma1", "sigma0"), "kl_beta0": gaussians("beta0", "sigma0", "sigma1"), "kl_experts": KL_EXPERTS,
-    "elbo": ELBO, "sweeps": SWEEPS, "stationarity": STATIONARITY, "predict": PREDICT, "log_likelihood": LIKELIHOOD,
+    "elbo": ELBO, "converge": CONVERGE, "sweeps": SWEEPS, "stationarity": STATIONARITY, "predict": PREDICT, "log_likelihood": LIKELIHOOD,
 }

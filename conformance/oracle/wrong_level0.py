@@ -92,7 +92,9 @@ LOGITS = [
     ("ReversedOrder", "classes in reverse order", given(log_probs=lambda q: backwards(1)(q["log_probs"]))),
     ("ReversedOrder", "sticks in reverse order", then(lambda o, q: {"psi": backwards(1)(o["psi"])})),
 ]
+far = lambda right, limit: lambda c: right(c) if abs(c) < 8 else limit(abs(c))        # a limit of large tilts taken too near
 LOG_COSH = [
+    ("CutSeries", "|c|/2 - ln 2 already at moderate tilts", formula(far(log_cosh_half, lambda c: c / 2 - mp.log(2)), "value")),
     ("HalfAngle", "ln cosh(c) for ln cosh(c/2)", formula(lambda c: log_cosh_half(2 * c), "value")),
     ("HalfAngle", "ln cosh(c/4) for ln cosh(c/2)", formula(lambda c: log_cosh_half(c / 2), "value")),
     ("DroppedConstant", "ln (2 cosh(c/2)): ln 2 too much", formula(lambda c: log_cosh_half(c) + mp.log(2), "value")),
@@ -119,6 +121,7 @@ MEAN = [
     per_b("HalfAngle", "tanh(c/2)/2: not divided by c", lambda c: theta(c) * c, "mean"),
     per_b("HalfAngle", "the square of the tilt for the tilt", lambda c: theta(c * c), "mean"),
     per_b("ZeroTilt", "b/4 at every tilt", lambda c: mpf(1) / 4, "mean"),
+    per_b("CutSeries", "b/(2|c|) already at moderate tilts", far(theta, lambda c: 1 / (2 * c)), "mean"),
     *counts_of(theta, "mean", "the mean"),
 ]
 
@@ -135,6 +138,7 @@ VAR = [
     per_b("HalfAngle", "a factor 2 missing in the denominator of the variance", lambda c: 2 * theta_var(c), "var"),
     per_b("HalfAngle", "a factor 2 too much in the denominator of the variance", lambda c: theta_var(c) / 2, "var"),
     per_b("HalfAngle", "c squared for c cubed in the variance", lambda c: theta_var(c) * abs(c), "var"),
+    per_b("CutSeries", "b/(2|c|^3) already at moderate tilts", far(theta_var, lambda c: 1 / (2 * c ** 3)), "var"),
     ("VarianceAsDeviation", "the root of the variance", formula(lambda b, c: mp.sqrt(b * theta_var(c)), "var")),
     *counts_of(theta_var, "var", "the variance"),
 ]
@@ -153,6 +157,7 @@ KL = [
     per_b("DroppedConstant", "ln (2 cosh) for ln cosh in the divergence", divergence(lambda c: log_cosh_half(c) + mp.log(2), tanh_half), "kl"),
     per_b("MissingTiltKL", "the divergence with the wrong sign", lambda c: -tilt_kl(c), "kl"),
     per_b("MissingTiltKL", "0 for the divergence", lambda c: mpf(0), "kl"),
+    per_b("CutSeries", "b (|c|/4 - ln 2) already at moderate tilts", far(tilt_kl, lambda c: c / 4 - mp.log(2)), "kl"),
     per_b("MissingTiltKL", "ln cosh(c/2) alone for the divergence", log_cosh_half, "kl"),
     *counts_of(tilt_kl, "kl", "the divergence"),
 ]

@@ -42,6 +42,8 @@ MUTANTS = [Mutant(*fault) for fault in [
     ("0/0 at tilt 0", 0, "ZeroTilt", "c = np.maximum(np.abs(c), 1e-150)", "c = np.abs(c)"),
     ("log of cosh", 0, "HugeTilt", "    return np.where(c < 1, np.log1p(2 * np.sinh(np.minimum(c, 1) / 4) ** 2), c / 2 + np.log1p(np.exp(-c)) - math.log(2))",
      "    return np.log(np.cosh(c / 2))"),
+    ("ln cosh at its limit from 9 on", 0, "CutSeries", "c / 2 + np.log1p(np.exp(-c)) - math.log(2))", "c / 2 + np.where(c < 9, np.log1p(np.exp(-c)), 0) - math.log(2))"),
+    ("mean at its limit from 9 on", 0, "CutSeries", "return np.tanh(c / 2) / (2 * c)", "return np.where(c < 9, np.tanh(c / 2), 1) / (2 * c)"),
     ("ln cosh without a series", 0, "SmallTilt", "np.where(c < 1, np.log1p(2 * np.sinh(np.minimum(c, 1) / 4) ** 2), c / 2 + np.log1p(np.exp(-c)) - math.log(2))",
      "c / 2 + np.log1p(np.exp(-c)) - math.log(2)"),
     ("variance without a series", 0, "SmallTilt", "return b * np.where(small, series, (1 - e**2 - 2 * y * e) / (2 * y**3 * (1 + e) ** 2))",

@@ -34,7 +34,7 @@ CUT = ("h = np.minimum(c, 0.5) / 2\n    terms = (1, -1/3, 2/15, -17/315, 62/2835
 
 MUTANTS = [Mutant(*fault) for fault in [
     # ---- defects of fused code
-    ("a bound, normalised, as the mean probability of sticks", "fused", "stick_log_means", "BoundAsProbability", "return walk(log_sigmoid_normal(m, v), log_sigmoid_normal(-m, v))",
+    ("a bound, normalised, as the mean probability of sticks", "fused", "stick_log_means", "BoundAsProbability", "return walk(log_mean_sigmoid(m, v), log_mean_sigmoid(-m, v))",
      "loss = math.log(2) + log_cosh_half(np.sqrt(m**2 + v))\n    score = walk(m / 2 - loss, -m / 2 - loss)\n    return score - np.logaddexp.reduce(score, -1)[..., None]"),
     ("softmax of probabilities", "fused", "stick_log_probs", "DoubleNormalisation", "return walk(log_sigmoid(psi), log_sigmoid(-psi))",
      "p = np.exp(walk(log_sigmoid(psi), log_sigmoid(-psi)))\n    return p - np.log(np.exp(p).sum(-1, keepdims=True))"),
@@ -69,6 +69,10 @@ MUTANTS = [Mutant(*fault) for fault in [
      "p = np.exp(predict_log_proba(latents.Parameters(**given), X, **options))\n    return p - np.log(np.exp(p).sum(-1, keepdims=True))"),
     ("classes predicted in reverse", "package", "predict", "ReversedOrder", "return predict_log_proba(latents.Parameters(**given), X, **options)",
      "return predict_log_proba(latents.Parameters(**given), X, **options)[:, ::-1]"),
+    ("nu degrees of freedom for nu - h + 1", "fused", "predict", "WrongDimension", "dofs, root = s[\"nu\"][k] - h + 1 + np.arange(m)", "dofs, root = s[\"nu\"][k] + np.arange(m)"),
+    ("axes of the t apart", "fused", "predict", "DiagonalNoise", "np.linalg.cholesky(s[\"U\"][k][np.ix_(read, read)] /", "np.sqrt(np.diag(s[\"U\"][k].diagonal()[read]) /"),
+    ("coordinates of a t as if independent", "fused", "predict", "NoiseForgotten", "u[:, i] *= np.sqrt((dofs[0] + (u[:, :i] ** 2).sum(1)) / dofs[i])", "pass"),
+    ("prior means of 0 at the end", "fused", "converge", "CentredSticks", "if profile[\"prior_mean\"] == \"centred\":", "if False:"),
     # ---- sizes
     ("rows after 64 dropped", "numpy", "update_beta0", "FixedSize", "    reach, kappa = stick_counts(gamma)\n", "    X, gamma, xi0 = X[:64], gamma[:64], xi0[:64]\n    reach, kappa = stick_counts(gamma)\n"),
     ("rows after 64 dropped from the experts", "numpy", "update_experts", "FixedSize", "    V = np.linalg.inv(np.einsum(\"nk,nd,ne->kde\", gamma, Xt, Xt)",
@@ -86,6 +90,10 @@ MUTANTS = [Mutant(*fault) for fault in [
     ("variance of seven terms", "numpy", "pg_var", "CutSeries", "for m in range(1, 10))", "for m in range(1, 8))"),
     ("divergence of eleven terms", "numpy", "pg_kl", "CutSeries", "for m in range(2, 15))", "for m in range(2, 13))"),
     ("divergence of ten terms", "numpy", "pg_kl", "CutSeries", "for m in range(2, 15))", "for m in range(2, 12))"),
+    ("ln cosh at its limit from 20 on", "numpy", "log_cosh_half pg_kl", "CutSeries", "c / 2 + np.log1p(np.exp(-c)) - math.log(2))", "c / 2 + np.where(c < 20, np.log1p(np.exp(-c)), 0) - math.log(2))"),
+    ("mean at its limit from 20 on", "numpy", "pg_mean", "CutSeries", SERIES, "return np.where(c < 20, np.tanh(c / 2), 1) / (2 * c)"),
+    ("variance at its limit from 30 on", "numpy", "pg_var", "CutSeries", "return b * np.where(small, series, (1 - e**2 - 2 * y * e) / (2 * y**3 * (1 + e) ** 2))",
+     "return b * np.where(small, series, np.where(c < 30, (1 - e**2 - 2 * y * e) / (1 + e) ** 2, 1) / (2 * y**3))"),
     ("ln cosh by a series of five terms", "numpy", "log_cosh_half", "CutSeries", "np.where(c < 1, np.log1p(2 * np.sinh(np.minimum(c, 1) / 4) ** 2),",
      "np.where(c < 0.5, np.log1p(sum((np.minimum(c, 1) / 2) ** (2 * m) / math.factorial(2 * m) for m in range(1, 5))),"),
 ]]

@@ -24,19 +24,19 @@ def verdicts(results):
 
 
 def test_fused_code_passes_under_its_own_profile():
-    results = ask(fused.PROFILE, {0, 1, 2, 3, 4, 5})
+    results = ask(fused.PROFILE)
     assert verdicts(results) == {}
     asked = {op: sum(r["op"] == op for r in results) for op in OPS}
-    assert asked["update_beta0"] >= 10 and asked["update_beta1"] >= 12 and asked["sweeps"] >= 6 and asked["stationarity"] == 2
+    assert asked["update_beta0"] >= 10 and asked["update_beta1"] >= 12 and asked["sweeps"] >= 6 and asked["stationarity"] == 2 and asked["converge"] == 3 and asked["predict"] == 18
     fresh = [r["id"] for r in results if "-fresh_" in r["id"]]
     assert sum("update_beta0" in i for i in fresh) == 10 and sum("update_beta1" in i for i in fresh) == 12
 
 
 def test_every_choice_has_an_answer_from_independent_code():
     """All twins, against NumPy written for this and not for the oracle."""
-    results = ask(fused.EVERYTHING, {1, 2, 3, 4})
+    results = ask(fused.EVERYTHING, {1, 2, 3, 4, 5}) + ask(fused.EVERYTHING, ops=["predict"])
     assert verdicts(results) == {}
-    known = [c.id for c in catalogue.select({1, 2, 3, 4}) if c.profile.get("gamma") != "scale" and c.profile.get("sticks") != "K"]
+    known = [c.id for c in [*catalogue.select({1, 2, 3, 4, 5}), *catalogue.select(None, ["predict"])] if c.profile.get("gamma") != "scale" and c.profile.get("sticks") != "K"]
     assert set(known) <= {r["id"] for r in results}
 
 

@@ -144,6 +144,21 @@ def test_signal_before_the_first_answer(tmp_path):
     assert asker.returncode == 143 and err == "run: interrupted by SIGTERM\n"
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to see processes in")
+@pytest.mark.parametrize("name, code", [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_signal_to_pytest_leaves_no_orphan(tmp_path, name, code):
+    command, pids = script(tmp_path, HANGS), tmp_path / "pids"
+    asks = [sys.executable, "-m", "pytest", "-q", "-p", "cmn_conformance.pytest_plugin", "-p", "no:cacheprovider", "--cmn-level", "0", "--cmn-timeout", "9999",
+            "--cmn-command", " ".join(f"'{part}'" for part in [*command, str(pids)])]
+    asker = subprocess.Popen(asks, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+    wait_for(lambda: asker.poll() is not None or pids.exists() and pids.read_text().endswith("\n"))
+    asker.send_signal(getattr(signal, name))
+    out, err = asker.communicate(timeout=LAST_RESORT)
+    assert asker.returncode == code and f"{name}: the adapter is ended" in out + err
+    for pid in pids.read_text().split():
+        wait_for(lambda pid=pid: gone(pid))
+
+
 # ---- time
 
 def test_first_call_has_its_own_limit(tmp_path):
