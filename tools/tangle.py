@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "cmn_literate"
 # what no chapter writes, relative to the package: no mathematics stands there
 PLAIN = ("checks", "csv_rows", "inputs", "learners", "palette", "readers", "road_checks", "storage", "tilt_files")  # every chapter may import them
-HAND_WRITTEN = {"__init__.py", "__main__.py", *(f"{m}.py" for m in PLAIN), "book.mplstyle", "py.typed", "conformance.py"}
+HAND_WRITTEN = {"__init__.py", "__main__.py", *(f"{m}.py" for m in PLAIN), "book.mplstyle", "py.typed", "conformance.py", "distributed.py"}
 MARKERS = ("export", "verify", "show", "solution", "setup", "aside")
 FOLDED = {"verify", "setup", "aside"}                      # what is closed on the page unless it says `open`
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -1,0 +1,1 @@
+"""What the paper left open: rows without end, and more."""
