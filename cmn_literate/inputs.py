@@ -259,6 +259,12 @@ def check_options(options):
         rule.check(options[name], name)
 
 
+def check_squares(scale):
+    """ValueError unless the deviations of the columns (d,) are finite."""
+    if not np.isfinite(scale).all():
+        raise ValueError("X: expected values whose squares are finite")
+
+
 def default_latent_dim(n_classes):
     """h if none is asked for: number of classes - 1, at most 20."""
     return min(n_classes - 1, 20)

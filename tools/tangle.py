@@ -24,7 +24,8 @@ except ModuleNotFoundError:                                   # --check then rea
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "cmn_literate"
 # what no chapter writes, relative to the package: no mathematics stands there
-PLAIN = ("checks", "csv_rows", "inputs", "learners", "palette", "readers", "road_checks", "storage", "tilt_files")  # every chapter may import them
+PLAIN = ("checks", "csv_rows", "file_sources", "inputs", "learners", "palette", "readers", "road_checks", "row_sources", "storage",
+         "tilt_files")                                     # modules that every chapter may import
 HAND_WRITTEN = {"__init__.py", "__main__.py", *(f"{m}.py" for m in PLAIN), "book.mplstyle", "py.typed", "conformance.py", "distributed.py"}
 MARKERS = ("export", "verify", "show", "solution", "setup", "aside")
 FOLDED = {"verify", "setup", "aside"}                      # what is closed on the page unless it says `open`

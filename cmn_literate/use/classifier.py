@@ -5,7 +5,7 @@ Everything so far fits behind `fit` and `predict_proba`. The coat is thin: it sc
 names the labels, starts the ascent and averages.
 """
 
-__all__ = ["column_scale", "fit_starts", "CMNClassifier"]
+__all__ = ["fit_starts", "CMNClassifier"]
 
 
 # book/use/classifier.ipynb, cell classifier-04
@@ -21,12 +21,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cmn_literate.checks import check_count
 from cmn_literate.engineering.runs import objective_trace, run_learner
+from cmn_literate.engineering.out_of_core import learn_source
+from cmn_literate.engineering.sources import column_scale
 from cmn_literate.inputs import (
     as_generator, check_classes, check_columns, check_memory, check_options,
-    encode_labels, plain_labels)
+    check_squares, encode_labels, plain_labels)
 from cmn_literate.learners import find_learner, learner_options, not_converged
 from cmn_literate.network.predict import gate_probs
 from cmn_literate.network.simulate import Priors
+from cmn_literate.readers import is_source
 from cmn_literate.storage import load_model, save_model
 from cmn_literate.use.datasets import holdout_rows
 from cmn_literate.use.metrics import log_predictive_density
@@ -34,29 +37,7 @@ from cmn_literate.use.uncertainty import (
     average_log_proba, split_entropy, summarize_experts)
 
 
-# book/use/classifier.ipynb, cell classifier-30
-def column_scale(X, standardize=True):
-    """Mean and standard deviation of every column.  [eq-clf-scale]
-
-    X (N, d) -> m (d,), s (d,); s is 1 where a column is constant up to rounding.
-    standardize=False: zeros and ones, which leave X as it is.
-    """
-    d = X.shape[1]
-    if not standardize:
-        return np.zeros(d), np.ones(d)
-    mean = X.mean(axis=0)
-    rest = X - mean
-    with np.errstate(over="ignore", under="ignore"):
-        scale = rest.std(axis=0)
-        top = np.abs(rest).max(axis=0)
-        tiny = (top > 0) & (top < 1e-140)                    # squares underflow
-        unit = np.where(tiny, top, 1.0)
-        scale = np.where(tiny, unit * (rest / unit).std(axis=0), scale)
-    flat = np.minimum(scale, top) <= 2 * np.finfo(float).eps * np.abs(mean)
-    return mean, np.where(flat, 1.0, scale)
-
-
-# book/use/classifier.ipynb, cell classifier-34
+# book/use/classifier.ipynb, cell classifier-33
 def fit_starts(est, Z, codes):
     """The fits that the estimator keeps.  [eq-clf-average, eq-clf-select]
 
@@ -85,7 +66,7 @@ def fit_starts(est, Z, codes):
     return fits, cut
 
 
-# book/use/classifier.ipynb, cell classifier-35
+# book/use/classifier.ipynb, cell classifier-34
 def _best_by_holdout(est, Z, codes, rngs, run):
     """The start with the best log score on held-out rows, fitted again on all;
     after Ctrl-C the best finished start, or else the first, as it is."""
@@ -111,7 +92,7 @@ def _best_by_holdout(est, Z, codes, rngs, run):
         return [kept], True
 
 
-# book/use/classifier.ipynb, cell classifier-37
+# book/use/classifier.ipynb, cell classifier-36
 class CMNClassifier(ClassifierMixin, BaseEstimator):
     """Conditional mixture network: a probability for every class.
 
@@ -125,7 +106,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
     random_state  None, whole number, numpy Generator or RandomState
     verbose       1: a progress bar on a terminal; 2: always (needs tqdm)
     method        another than "cavi" has options of its own: method_options
-    inner, init, omega1, accelerate, standardize   see inputs.CONSTRAINTS
+    inner, init, omega1, accelerate, standardize, memory   see inputs.CONSTRAINTS
     method_options   dict of the method's own options: find_learner(name).options;
                   "checkpoint": a file that a run is kept in and goes on from
     classes       the label set, if the y given to fit need not hold all of it
@@ -142,7 +123,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
                  init="class-code", standardize=True, random_state=None, verbose=0,
                  method="cavi", select="average", holdout=0.2,
                  omega1="per-component", accelerate=False, classes=None,
-                 method_options=None):
+                 method_options=None, memory=None):
         self.n_experts = n_experts
         self.latent_dim = latent_dim
         self.priors = priors
@@ -161,6 +142,7 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         self.accelerate = accelerate
         self.classes = classes
         self.method_options = method_options
+        self.memory = memory
 
     def get_params(self, deep=True):
         """Options by name; with deep those of the priors too, as priors__sigma0."""
@@ -180,9 +162,11 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         self.priors = replace(self.priors, **nested) if nested else self.priors
         return self
 
-    def fit(self, X, y):
+    def fit(self, X, y=None):
         """Learn from X (N, d) and labels y (N,).   -> self
 
+        X may be what open_source takes: a RowSource, dask arrays, or files, a pattern
+        of them or a frame of dask, with the name of the target column as y.
         ConvergenceWarning when the objective was still rising.  ValueError names the
         argument that is off.  On any error the model stays as it was.  Ctrl-C is
         raised again when the work is put away: a checkpoint holds the run, and the
@@ -208,18 +192,23 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.priors, Priors):
             raise ValueError(f"priors: expected a Priors, got {self.priors!r}")
         learner_options(self)
+        if is_source(X):
+            return learn_source(self, X, y, self._learn_rows)
         X, y = self._check_data(X, y=plain_labels(y), ensure_min_samples=2)
         self.classes_, codes = encode_labels(y, self.classes)
         check_classification_targets(y)
         if self.classes is None:
             check_classes(len(self.classes_), len(codes))
+        return self._learn_rows(X, codes)
+
+    def _learn_rows(self, X, codes, mine=False):
+        """From rows in memory; if they are mine alone, X is overwritten."""
         if self.method == "cavi":
             check_memory(*X.shape, self.n_experts, self.latent_dim, len(self.classes_))
         self.mean_, self.scale_ = column_scale(X, self.standardize)
-        if not np.isfinite(self.scale_).all():
-            raise ValueError("X: expected values whose squares are finite")
-        self.method_ = self.method
-        self.fits_, cut = fit_starts(self, (X - self.mean_) / self.scale_, codes)
+        check_squares(self.scale_)
+        self.method_, Z = self.method, np.subtract(X, self.mean_, out=X if mine else None)
+        self.fits_, cut = fit_starts(self, np.divide(Z, self.scale_, out=Z), codes)
         self.summarize()
         return cut
 
