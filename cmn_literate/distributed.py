@@ -8,6 +8,7 @@ Hand-written and free of mathematics, which is in beyond.cluster. Dask schedules
 which rows, and that rows whose worker is gone are read again by another.
 """
 
+import os
 import warnings
 from itertools import count
 from typing import NamedTuple
@@ -19,13 +20,14 @@ from cmn_literate.beyond.cluster import merge_surveys, pairwise, shard_sweep
 from cmn_literate.checks import check_sweep_options
 from cmn_literate.engineering.fit import Resume, finish, step
 from cmn_literate.engineering.runs import has_converged
-from cmn_literate.engineering.sources import draw_sample, label_codes, moment_scale, row_bytes, survey
+from cmn_literate.engineering.out_of_core import row_bytes
+from cmn_literate.engineering.sources import draw_sample, label_codes, moment_scale, survey
 from cmn_literate.engineering.starts import init_parameters, key_generator
 from cmn_literate.engineering.sums import Block, Rows, add_sums, make_blocks
 from cmn_literate.inputs import as_generator, check_classes, check_options, check_squares, default_latent_dim, encode_labels
 from cmn_literate.learners import find_learner, not_converged
-from cmn_literate.readers import ArraySource, DaskSource, FrameSource, RowSource, need, open_source
-from cmn_literate.use.classifier import CMNClassifier
+from cmn_literate.readers import DaskSource, open_source
+from cmn_literate.row_sources import ArraySource, FrameSource, RowSource, need
 
 SHARD_ROWS, MOST_SHARDS = 1 << 16, 1024                  # rows of a shard, unless that were more than so many shards
 PATIENCE = 0.5                                           # seconds between two looks whether all workers are there
@@ -139,6 +141,21 @@ def find_client(client=None):
     return client
 
 
+def whole_paths(data):
+    """Paths as a worker finds them that runs in another directory; anything else as it is."""
+    if isinstance(data, (str, os.PathLike)):
+        return os.path.abspath(data)
+    return [whole_paths(item) for item in data] if isinstance(data, list) else data
+
+
+def check_room(client, n_rows, each):
+    """ValueError if the rows, of so many bytes each, are more than the workers hold before Dask pauses them."""
+    limits = [worker["memory_limit"] or np.inf for worker in client.scheduler_info()["workers"].values()]
+    if limits and n_rows * each > 0.8 * sum(limits):
+        raise ValueError(f"X: {n_rows} rows need {n_rows * each / 2**20:.0f} MiB, the {len(limits)} workers hold "
+                         f"{0.8 * sum(limits) / 2**20:.0f}: more workers, or a fit without a client, which reads the rows in every sweep")
+
+
 def parts_of(source):
     """What the workers read: parts of the source, or Delayed partitions of a dask collection."""
     if not isinstance(source, DaskSource):
@@ -147,7 +164,8 @@ def parts_of(source):
         return source.X.to_delayed()
     from dask import delayed
 
-    pieces = zip(source.X.to_delayed().ravel(), source.y.to_delayed().ravel())
+    y = source.y if source.y.chunks[0] == source.X.chunks[0] else source.y.rechunk({0: source.X.chunks[0]})
+    pieces = zip(source.X.to_delayed().ravel(), y.to_delayed().ravel())
     return [delayed((X, y)) for X, y in pieces]
 
 
@@ -236,7 +254,7 @@ class Crew:
         gone = ", ".join(sorted({self.homes[c] for c in lost}))
         if max(self.losses) > LOSSES:
             raise RuntimeError(f"a worker was lost {LOSSES + 1} times with the same rows, last {gone}: is its memory enough?")
-        warnings.warn(f"lost {gone}: {sum(map(self.rows, lost))} rows are read again and their tilts settled", stacklevel=7)
+        warnings.warn(f"lost {gone}: {sum(map(self.rows, lost))} rows are read again and their tilts settled", stacklevel=2)
 
     def samples(self):
         """The sample of the rows for the start.   -> Sample"""
@@ -300,13 +318,19 @@ def fit(data, target=None, client=None, columns=None, callback=None, **options):
 
     ValueError names a bad argument, file or row.  A worker that is lost costs time: its rows are read again.
     """
+    from sklearn.exceptions import ConvergenceWarning                # which the workers do without
+
+    from cmn_literate.use.classifier import CMNClassifier
+
     client, est = find_client(client), CMNClassifier(**options)
     check_options(est.get_params(deep=False))
     check_sweep_options(est.max_sweeps, est.tol, est.inner, est.accelerate, callback)
     for name, value, only in (("method", est.method, "cavi"), ("n_init", est.n_init, 1), ("method_options", est.method_options or None, None)):
         if value != only:
             raise ValueError(f"{name}: expected {only!r} on a cluster, got {value!r}")
-    source = open_source(data, target, columns)
+    source = open_source(whole_paths(data), target, columns)
+    if source.target is None:
+        raise ValueError(f"target: expected the name of the column of {source.name} that holds the labels, got None")
     layout = Layout(source.columns, source.target, source.name)
     found, parts, seen = look(client, source, parts_of(source), layout)
     est.classes_, _ = encode_labels(found.classes, est.classes)
@@ -320,6 +344,7 @@ def fit(data, target=None, client=None, columns=None, callback=None, **options):
     h, (rng,) = est.latent_dim or default_latent_dim(len(est.classes_)), as_generator(est.random_state).spawn(1)
     layout = layout._replace(mean=est.mean_, scale=est.scale_, classes=est.classes_, n_experts=est.n_experts, latent_dim=h,
                              shared=est.omega1 == "shared", rng=rng)
+    check_room(client, found.n_rows, sum(row_bytes(est.n_features_in_, est.n_experts, len(est.classes_), layout.shared)))
     crew = Crew(client, parts, seen, layout, shard_ends([part.n_rows for part in seen]))
     sample = crew.samples()
     parameters = init_parameters((sample.X - est.mean_) / est.scale_, label_codes(sample.y, est.classes_), est.n_experts, h,
@@ -327,5 +352,5 @@ def fit(data, target=None, client=None, columns=None, callback=None, **options):
     est.method_, est.fits_ = "cavi", [ascend(crew, est, parameters, found.n_rows, callback)]
     est.summarize()
     if not est.converged_:
-        warnings.warn(not_converged("cavi", find_learner("cavi"), est.n_sweeps_, est.objective_), stacklevel=2)
+        warnings.warn(not_converged("cavi", find_learner("cavi"), est.n_sweeps_, est.objective_), ConvergenceWarning, stacklevel=2)
     return est
