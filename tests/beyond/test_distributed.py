@@ -26,7 +26,7 @@ N, PARTS = 100_000, 5
 
 @pytest.fixture(scope="module")
 def rows():
-    X, y = problem(N, 3, 2, 1, 2)
+    X, y = problem(N, 3, 2, 1, 2, seed=1)
     return 5 * X + np.arange(3), np.array(["no", "yes"])[y]
 
 
@@ -93,7 +93,7 @@ def client(processes):
 @pytest.fixture(scope="module")
 def threads():
     """A LocalCluster, in this process."""
-    with distributed.LocalCluster(n_workers=3, threads_per_worker=2, processes=False, dashboard_address=None) as local, \
+    with distributed.LocalCluster(n_workers=3, threads_per_worker=2, processes=False, dashboard_address=":0") as local, \
             distributed.Client(local, set_as_default=False) as client:
         yield client
 
@@ -275,13 +275,13 @@ def test_a_shard_that_loses_every_worker_ends_the_fit():
 def test_a_killed_worker_costs_time_and_nothing_else(client, processes, folder, rows, monkeypatch):
     """It is killed while a sweep runs: the bound goes on rising, and the end is that of a fit without losses."""
     monkeypatch.setattr(cluster, "SHARD_ROWS", 20_000)
-    options = OPTIONS | {"max_sweeps": 40}
+    options = OPTIONS | {"max_sweeps": 30}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         whole = CMNClassifier(**options).fit(*rows)
 
     def killer(n_sweeps, elbo):
-        if n_sweeps == 25:
+        if n_sweeps == 18:
             Timer(0.02, processes.workers[0].kill).start()
 
     with pytest.warns(UserWarning, match="lost tcp://.* rows are read again"), warnings.catch_warnings():
@@ -290,5 +290,5 @@ def test_a_killed_worker_costs_time_and_nothing_else(client, processes, folder, 
     assert len(client.scheduler_info()["workers"]) == 1
     assert np.diff(model.trace_).min() > 0
     assert_allclose(model.elbo_, whole.elbo_, rtol=1e-6)
-    assert_allclose(model.trace_[:25], whole.trace_[:25], rtol=1e-10)
-    assert np.abs(model.trace_ - whole.trace_).max() > 1e-9 * np.abs(whole.elbo_)         # the lost tilts were others
+    assert_allclose(model.trace_[:18], whole.trace_[:18], rtol=1e-10)
+    assert np.abs(model.trace_ - whole.trace_).max() > 1e-6         # the lost tilts were others
