@@ -1,141 +1,54 @@
-"""Command line: fit a classifier on a CSV file, predict class probabilities for another.  Thin: no mathematics here."""
+"""Command line: fit a classifier on files of rows, predict class probabilities for others.  Thin: no mathematics here."""
 
 import argparse
 import contextlib
 import csv
-import gzip
-import io
 import os
 import signal
 import sys
+import tempfile
 import unicodedata
 import warnings
-import zlib
-from collections import Counter
+from typing import NamedTuple
 
 import numpy as np
 
 from cmn_literate import __version__
+from cmn_literate.csv_rows import plain, standard_input
+from cmn_literate.file_sources import PARQUET, CsvSource
 from cmn_literate.inputs import CONSTRAINTS, check_classes, encode_labels
 from cmn_literate.learners import find_learner
+from cmn_literate.readers import open_source
+from cmn_literate.row_sources import RowSource, SelectedSource, need
 from cmn_literate.storage import write_whole
-
-MISSING = {"", "?", "na", "n/a", "nan", "null", "none"}
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 class Refused(Exception):
     """A problem that the user can mend; its message is one line."""
 
 
-# ---- tables
+# ---- rows
 
-def read_lines(file, delimiter):
-    """(number of its first line, cells) of every row; blank lines are no rows, but in a file of one column they are empty cells."""
-    reader, number, out, blank = csv.reader(file, strict=True, delimiter=delimiter), 1, [], []
-    for cells in reader:
-        if cells:
-            out += [(line, [""]) for line in blank if len(out) and len(out[0][1]) == 1]
-            out.append((number, cells))
-        blank = [] if cells else [*blank, number]
-        number = reader.line_num + 1
-    return out
-
-
-def plain(names):
-    """Names in one form, without the blanks around them; those that would then be equal keep theirs."""
-    names = [unicodedata.normalize("NFC", name) for name in names]
-    count = Counter(name.strip() for name in names)
-    return [name.strip() if count[name.strip()] == 1 else name for name in names]
-
-
-def open_table(path):
-    """Bytes of a file, unpacked if it is gzip; - is standard input."""
+def source_of_rows(path, args, target=None, columns=None):
+    """The source of the rows in a file, a folder, a pattern of files, or - for standard input."""
     if path == "-":
-        if sys.stdin is None:
-            raise Refused("-: standard input is closed")
-        raw = sys.stdin.buffer
-    else:
-        raw = open(path, "rb")                                          # noqa: SIM115  the caller closes it
-    return gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw
-
-
-def read_csv(path, delimiter=","):
-    """Header (list of names) and rows (line number, list of as many strings) of a CSV file with a header row; - is stdin."""
+        args.spooled = args.spooled or standard_input()
+        return CsvSource([path], target, columns, args.delimiter, args.decimal, [args.spooled])
     try:
-        with contextlib.closing(open_table(path)) if path != "-" else contextlib.nullcontext(open_table(path)) as raw:
-            rows = read_lines(io.TextIOWrapper(raw, "utf-8-sig", newline=""), delimiter)
-    except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise Refused(f"{path}: expected a CSV file in UTF-8 ({error})") from None
+        return open_source(path, target, columns, args.delimiter, args.decimal)
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}") from None
-    if len(rows) < 2:
-        raise Refused(f"{path}: expected a header and at least one row, got {len(rows)} line(s)")
-    header = plain(rows.pop(0)[1])
-    other = next((mark for mark in SEPARATORS if mark in header[0] and mark != delimiter), None) if len(header) == 1 else None
-    if other:
-        raise Refused(f"{path}: expected columns separated by {delimiter!r}, got one column; is it separated by {SEPARATORS[other]}? "
-                      f"--delimiter {'tab' if other == chr(9) else repr(other)}")
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice or not all(map(str.strip, header)):
-        raise Refused(f"{path}: expected a header of distinct names, got " + (f"twice: {', '.join(twice)}" if twice else "an empty name"))
-    for line, cells in rows:
-        if len(cells) != len(header):
-            raise Refused(f"{path}: line {line}: expected {len(header)} cells, got {len(cells)}")
-    return header, rows
 
 
-def numbers(path, header, rows, names, decimal="."):
-    """Columns of those names as float64 (n, d); Refused names line and column."""
-    absent = [name for name in names if name not in header]
-    if absent:
-        raise Refused(f"{path}: no column {', '.join(map(repr, absent))}; it has {', '.join(map(repr, header))}")
-    columns = [header.index(name) for name in names]
-    out = np.empty((len(rows), len(names)))
-    for n, (line, cells) in enumerate(rows):
-        for i, column in enumerate(columns):
-            cell = cells[column].strip()
-            where = f"{path}: line {line}, column {names[i]!r}"
-            if cell.lower() in MISSING:
-                raise Refused(f"{where}: missing value")
-            plain_cell = cell.replace("_", "x")                           # Python would read 1_000, a CSV does not mean it
-            if decimal == ",":
-                plain_cell = plain_cell.replace(".", "x").replace(",", ".")
-            try:
-                out[n, i] = float(plain_cell)
-            except ValueError:
-                hint = "; a decimal comma? --decimal ," if decimal == "." and cell.count(",") == 1 else ""
-                raise Refused(f"{where}: expected a number, got {cell!r}{hint}") from None
-            if not np.isfinite(out[n, i]):
-                raise Refused(f"{where}: expected a finite number, got {cell!r}")
-    return out
-
-
-def form(label):
-    """What is left of a label without its form: case, blanks inside, the way a number is written."""
-    try:
-        return repr(float(label.replace("_", "x")))
-    except ValueError:
-        return " ".join(unicodedata.normalize("NFKC", label).casefold().split())
-
-
-def labels(path, header, rows, target):
-    """The target column as an array of strings."""
-    if target not in header:
-        raise Refused(f"{path}: no column {target!r}; it has {', '.join(map(repr, header))}")
-    column = header.index(target)
-    y = [unicodedata.normalize("NFC", cells[column].strip()) for _, cells in rows]
-    for (line, _), label in zip(rows, y):
-        if label.lower() in MISSING:
-            raise Refused(f"{path}: line {line}, column {target!r}: missing label{label and f' {label!r}'}; leave such rows out"
-                          + (f", or, if {label!r} is a class, give it another name" if label else ""))
-    seen = {}
-    for label in sorted(set(y)):
-        alike = seen.setdefault(form(label), label)
-        if alike != label:
-            raise Refused(f"{path}: column {target!r}: labels {alike!r} and {label!r} differ in form only: write them alike, or, if they are two "
-                          "classes, give one another name")
-    return np.array(y)
+def count_rows(source):
+    """A pass over the labels: classes (L,), codes (N,) of the rows."""
+    known, codes = {}, []
+    for _, y in source.blocks():
+        new, place = np.unique(y, return_inverse=True)
+        numbers = np.array([known.setdefault(label, len(known)) for label in new.tolist()])
+        codes.append(numbers[place].astype(np.min_scalar_type(len(known))))
+    classes, place = np.unique(np.array(list(known)), return_inverse=True)
+    return classes, place.astype(np.min_scalar_type(len(known)))[np.concatenate(codes)]
 
 
 # ---- what is written
@@ -169,14 +82,14 @@ def silence(stream):
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def say(lines):
+def say(lines, end="\n"):
     """Print lines, whatever standard output can show; a closed one hears nothing.  Refused if they cannot be written."""
     if sys.stdout is None:
         return
     with contextlib.suppress(AttributeError):                           # a stream of somebody else
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        print(*lines, sep="\n", flush=True)
+        print(*lines, sep="\n", end=end, flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -221,85 +134,96 @@ def make_model(args, classes):
     watched = args.verbose or sys.stderr is not None and sys.stderr.isatty()
     model = CMNClassifier(n_experts=args.experts, latent_dim=args.latent_dim, n_init=args.n_init, max_sweeps=args.max_sweeps,
                           random_state=args.seed, classes=classes, method=args.method, method_options=own or None,
-                          verbose=2 if watched else 0)
+                          memory=args.memory, verbose=2 if watched else 0)
     return model.set_params(**{name: value for place, name, value in given if place == "estimator"})
 
 
-def scores(model, X, y, what):
+def scores(model, source, what):
     """Lines: accuracy, log score and calibration error on rows that the fit did not see."""
     from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density
 
-    _, codes = encode_labels(y, model.classes_)
-    log_p = model.predict_log_proba(X)
-    return [f"held out    {len(y)} rows ({what})",
+    codes, log_p = [], []
+    for X, y in source.blocks():
+        codes.append(encode_labels(y, model.classes_)[1])
+        log_p.append(model.predict_log_proba(X))
+    codes, log_p = np.concatenate(codes), np.concatenate(log_p)
+    return [f"held out    {len(codes)} rows ({what})",
             f"accuracy    {accuracy(codes, np.exp(log_p)):.4f}",
             f"log score   {log_predictive_density(codes, log_p, log=True):.4f} nats per row",
             f"ECE         {expected_calibration_error(codes, np.exp(log_p)):.4f} (20 bins)"]
 
 
-def read_rows(args):
-    """Names, X and y of the rows to fit; of those to score, (X, y, what they are) or None."""
+class Work(NamedTuple):
+    """What a fit is about: the rows to fit, their classes and codes; of the rows to score, (source, codes, what they are) or None."""
+    source: RowSource
+    classes: np.ndarray
+    codes: np.ndarray
+    held: tuple = None
+
+
+def find_rows(args):
+    """The rows to fit and those to score, as Work; every cell has been read once."""
     if args.data == args.test == "-":
         raise Refused("--test: standard input is read once, for the rows to fit")
-    header, rows = read_csv(args.data, args.delimiter)
     args.target = unicodedata.normalize("NFC", args.target)
-    if args.target not in header:
+    try:
+        source = source_of_rows(args.data, args, args.target)
+    except ValueError:
         args.target = args.target.strip()                               # as the header
-    y = labels(args.data, header, rows, args.target)
-    names = [name for name in header if name != args.target]
-    if not names:
-        raise Refused(f"{args.data}: expected at least one column beside {args.target!r}")
-    check_classes(len(set(y)), len(y))
-    X = numbers(args.data, header, rows, names, args.decimal)
+        source = source_of_rows(args.data, args, args.target)
+    classes, codes = count_rows(source)
+    check_classes(len(classes), len(codes))
     if args.test is not None:
-        header, rows = read_csv(args.test, args.delimiter)
-        held = numbers(args.test, header, rows, names, args.decimal), labels(args.test, header, rows, args.target), args.test
-        unknown = sorted(set(held[1]) - set(y))
+        held = source_of_rows(args.test, args, args.target, source.columns)
+        others, held_codes = count_rows(held)
+        unknown = sorted(set(others.tolist()) - set(classes.tolist()))
         if unknown:
-            raise Refused(f"{args.test}: labels that {args.data} does not have: {', '.join(unknown)}")
-        return names, X, y, held
+            raise Refused(f"{args.test}: labels that {args.data} does not have: {', '.join(map(str, unknown))}")
+        return Work(source, classes, codes, (held, args.test))
     if not args.holdout:
-        return names, X, y, None
+        return Work(source, classes, codes)
     from cmn_literate.use.datasets import holdout_rows
 
-    n_test = round(args.holdout * len(y))
-    if not 1 <= n_test <= len(y) - 2:
-        raise Refused(f"--holdout: {args.holdout:g} of {len(y)} rows leaves {len(y) - n_test} to fit and {n_test} to score")
-    keep, out = holdout_rows(np.unique(y, return_inverse=True)[1], n_test, np.random.default_rng(args.seed))
-    return names, X[keep], y[keep], (X[out], y[out], f"{args.holdout:g} of the file")
+    n_test = round(args.holdout * len(codes))
+    if not 1 <= n_test <= len(codes) - 2:
+        raise Refused(f"--holdout: {args.holdout:g} of {len(codes)} rows leaves {len(codes) - n_test} to fit and {n_test} to score")
+    keep = np.zeros(len(codes), bool)
+    keep[holdout_rows(codes, n_test, np.random.default_rng(args.seed))[0]] = True
+    return Work(SelectedSource(source, keep), classes, codes[keep], (SelectedSource(source, ~keep), f"{args.holdout:g} of the file"))
 
 
-def fit_quietly(model, X, y):
+def fit_quietly(model, source):
     """Fit; what was said on the way is returned, without what the arithmetic says of itself and what the report says."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        model.fit(X, y)
+        model.fit(source)
     return [str(w.message) for w in said if w.category is RuntimeWarning and "encountered in" not in str(w.message)]
 
 
 def fit(args):
     if args.out is not None:
         check_out(args.out)
-    names, X, y, held = read_rows(args)
+    source, classes, codes, held = find_rows(args)
     learner = find_learner(args.method)
-    model = make_model(args, None if held is None else sorted(set(y) | set(held[1])))
+    model = make_model(args, None if held is None else classes.tolist())
     what = f"{model.n_experts} experts, {model.n_init} start(s)"
+    size = f"{len(codes)} rows, {len(source.columns)} columns"
     if model.verbose:
-        note(f"{args.method}: {len(y)} rows, {len(names)} columns, {len(set(y))} classes; {what}, at most {learner.steps(model)} {learner.step}s"
+        note(f"{args.method}: {size}, {len(np.unique(codes))} classes; {what}, at most {learner.steps(model)} {learner.step}s"
              + (f"; kept in {args.resume}" if args.resume else "") + (f"; the model goes to {args.out}" if args.out else "; no --out, no model"))
     try:
-        said = fit_quietly(model, X, y)
+        said = fit_quietly(model, source)
     except KeyboardInterrupt:
         note(f"interrupted; the run is kept in {args.resume}: the same command goes on")
         return 130
     if args.out is not None:                                            # first of all: nothing that is printed can cost it
-        model.feature_names_in_ = np.array(names, dtype=object)
         with writing(args.out):
             model.save(args.out)
-        del model.feature_names_in_
     still = "converged" if model.converged_ else "not converged: " + ("the bound still rises" if args.method == "cavi" else learner.advice)
-    lines = [f"rows        {len(y)}, {len(names)} columns",
-             f"classes     {', '.join(f'{label} ({int((y == label).sum())})' for label in model.classes_)}",
+    del model.feature_names_in_                                         # below, columns are picked by name
+    count = np.bincount(codes, minlength=len(classes))
+    lines = [f"rows        {size.replace(' rows', '')}",
+             f"classes     {', '.join(f'{label} ({count[i]})' for i, label in enumerate(classes))}",
              f"fit         {what}, {model.n_sweeps_} {learner.step}s, {still}",
              f"{learner.objective:11s} {model.objective_:.3f} nats", *[f"note        {text}" for text in said]]
     try:
@@ -311,6 +235,26 @@ def fit(args):
 
 # ---- predict
 
+def forecasts(model, source):
+    """Probabilities (B, L) block by block, in the order of the rows."""
+    for X, _ in source.blocks():
+        yield model.predict_proba(X)
+
+
+def write_csv(file, names, blocks):
+    out = csv.writer(file, lineterminator="\n")
+    out.writerow(names)
+    for p in blocks:
+        out.writerows([repr(float(value)) for value in row] for row in p)
+
+
+def write_parquet(file, names, blocks):
+    arrow, parquet = need("pyarrow", "Parquet", "files"), need("pyarrow.parquet", "Parquet", "files")
+    with parquet.ParquetWriter(file, arrow.schema([(name, arrow.float64()) for name in names])) as out:
+        for p in blocks:
+            out.write_table(arrow.table(list(p.T.copy()), names=names))
+
+
 def predict(args):
     if args.out != "-":
         check_out(args.out)
@@ -320,23 +264,25 @@ def predict(args):
     from cmn_literate import CMNClassifier
 
     model = CMNClassifier.load(args.model)
-    header, rows = read_csv(args.data, args.delimiter)
     names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        if len(header) != model.n_features_in_:
-            raise Refused(f"{args.data}: expected {model.n_features_in_} columns, as in the fit, got {len(header)}")
-        names = header
-    else:
-        del model.feature_names_in_                                     # columns are picked by name below
-    p = model.predict_proba(numbers(args.data, header, rows, plain(names), args.decimal))
-    table = [[str(label) for label in model.classes_], *([repr(float(value)) for value in row] for row in p)]
-    if args.out == "-":
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(table)
-        say([text.getvalue().removesuffix("\n")])
+    source = source_of_rows(args.data, args, columns=None if names is None else plain(names))
+    if names is None and len(source.columns) != model.n_features_in_:
+        raise Refused(f"{args.data}: expected {model.n_features_in_} columns, as in the fit, got {len(source.columns)}")
+    if names is not None:
+        del model.feature_names_in_                                     # columns are picked by name
+    head, blocks = list(map(str, model.classes_)), forecasts(model, source)
+    if args.out == "-":                                                 # whole or not at all
+        with tempfile.TemporaryFile("w+", newline="", encoding="utf-8") as file:
+            write_csv(file, head, blocks)
+            file.seek(0)
+            while text := file.read(1 << 20):
+                say([text], end="")
         return 0
     with writing(args.out):
-        write_whole(args.out, lambda file: csv.writer(file, lineterminator="\n").writerows(table), "w", newline="", encoding="utf-8")
+        if args.out.endswith(PARQUET):
+            write_whole(args.out, lambda file: write_parquet(file, head, blocks))
+        else:
+            write_whole(args.out, lambda file: write_csv(file, head, blocks), "w", newline="", encoding="utf-8")
     return 0
 
 
@@ -372,8 +318,9 @@ def add_table_options(p):
 
 
 def add_fit(commands):
-    p = commands.add_parser("fit", help="fit a classifier and report on it", description="Fit a classifier to a CSV file with a header row.")
-    p.add_argument("data", help="CSV file, UTF-8, also packed by gzip, with a header; all columns but the target are numbers; - reads standard input")
+    p = commands.add_parser("fit", help="fit a classifier and report on it", description="Fit a classifier to the rows of CSV or Parquet files.")
+    p.add_argument("data", help="a file, a folder, or a pattern such as 'part-*.parquet'; CSV files are UTF-8, also packed by gzip, with a header; "
+                   "all columns but the target are numbers; - reads a CSV file from standard input")
     p.add_argument("--target", required=True, metavar="COLUMN", help="the column that holds the class, text or number; empty, ?, "
                    "NA, N/A, NaN, null and None, in capitals or not, mean missing and are refused, here and in the other columns")
     p.add_argument("--method", default="cavi", choices=list(CONSTRAINTS["method"][0].allowed), help=f"{CONSTRAINTS['method'][1]} (cavi)")
@@ -382,11 +329,13 @@ def add_fit(commands):
                                         ("--n-init", "n_init", "R", 1), ("--max-sweeps", "max_sweeps", "N", 500)]:
         rule, meaning = CONSTRAINTS[name]
         p.add_argument(flag, type=typed(name), default=default, metavar=letter, help=f"{meaning} ({rule.none if default is None else default})")
+    p.add_argument("--memory", type=typed("memory"), metavar="BYTES", help=f"{CONSTRAINTS['memory'][1]}: a number, or a text such as 512MB "
+                   "(half of this machine's)")
     p.add_argument("--seed", type=seed, default=0, help="seed of the starts and of --holdout (0)")
     p.add_argument("--resume", metavar="FILE", help="keep the run in this file, also after Ctrl-C, and go on from it if it is there")
     p.add_argument("--out", metavar="MODEL", help="write the model to this file, e.g. model.npz")
     scored = p.add_mutually_exclusive_group()
-    scored.add_argument("--test", metavar="CSV", help="score the fit on this file")
+    scored.add_argument("--test", metavar="DATA", help="score the fit on these rows")
     scored.add_argument("--holdout", type=typed("holdout"), metavar="F", help="do not fit this share of the rows, score the fit on them")
     p.add_argument("-v", "--verbose", action="store_true", help="say what will be done and show progress, even if nobody looks at a terminal")
     add_table_options(p)
@@ -395,15 +344,15 @@ def add_fit(commands):
 
 def make_parser():
     parser = argparse.ArgumentParser(prog="cmn_literate",
-                                     description="Conditional mixture networks: probabilities for classes, from CSV files.")
+                                     description="Conditional mixture networks: probabilities for classes, from CSV and Parquet files.")
     parser.add_argument("--version", action="version", version=f"cmn_literate {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_fit(commands)
     p = commands.add_parser("predict", help="class probabilities from a fitted model",
                             description="Write the probability of every class for every row.")
     p.add_argument("model", help="a file that fit --out wrote")
-    p.add_argument("data", help="CSV file with the columns of the fit, in any order; others are ignored; - reads standard input")
-    p.add_argument("--out", default="-", metavar="CSV", help="where to write (standard output)")
+    p.add_argument("data", help="a file, a folder or a pattern, as for fit, with the columns of the fit, in any order; others are ignored")
+    p.add_argument("--out", default="-", metavar="FILE", help="where to write: CSV, or Parquet if the name ends in .parquet (CSV on standard output)")
     add_table_options(p)
     p.set_defaults(run=predict)
     return parser
@@ -416,6 +365,7 @@ def stop(number, frame):
 
 def main(argv=None):
     args = make_parser().parse_args(argv)
+    args.spooled = None                                                 # where standard input is kept while it is read
     if getattr(args, "resume", None) is None:
         with contextlib.suppress(ValueError):                           # not in the main thread
             signal.signal(signal.SIGINT, stop)
@@ -432,6 +382,9 @@ def main(argv=None):
     except (Refused, ValueError, OSError, ImportError) as error:
         note(str(error) if not isinstance(error, OSError) or not error.filename else f"{error.filename}: {error.strerror}")
         return 2
+    finally:
+        if args.spooled:
+            os.unlink(args.spooled)
 
 
 if __name__ == "__main__":

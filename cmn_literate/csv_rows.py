@@ -78,7 +78,7 @@ class CsvFile:
 
     def __init__(self, path, delimiter=",", decimal=".", place=None):
         self.path, self.delimiter, self.decimal, self.place = os.fspath(path), delimiter, decimal, place or path
-        with contextlib.closing(self._pieces()) as pieces:
+        with contextlib.closing(self._pieces(1 << 14)) as pieces:
             rows = self._rows(*next(pieces, (1, b"")))
             more = len(rows) > 1 or next(pieces, None)
         if not rows or not more:
@@ -94,14 +94,14 @@ class CsvFile:
         except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise ValueError(f"{self.path}: expected a CSV file in UTF-8 ({error})") from None
 
-    def _pieces(self):
+    def _pieces(self, size=PIECE):
         """(number of its first line, bytes) of pieces of whole lines; none ends inside a quoted cell or in front of a blank line."""
         number, kept = 1, b""
         with self._named(), open(self.place, "rb") as raw:
             file = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw
             start = file.read(3)
             kept = b"" if start == b"\xef\xbb\xbf" else start
-            while more := file.read(PIECE):
+            while more := file.read(size):
                 piece = kept + more + file.readline()
                 odd = piece.count(b'"') % 2
                 while odd and (line := file.readline()):

@@ -74,14 +74,14 @@ class ParquetSource(FileSource):
 
     @staticmethod
     def _open(path):
-        parquet, arrow = need("pyarrow.parquet", "a Parquet file", "data"), need("pyarrow", "a Parquet file", "data")
+        parquet, arrow = need("pyarrow.parquet", "a Parquet file", "files"), need("pyarrow", "a Parquet file", "files")
         try:
             return parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
         except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as error:
             raise ValueError(f"{path}: expected a whole Parquet file ({error})") from None
 
     def _check_types(self, schema, path):
-        types = need("pyarrow.types", "a Parquet file", "data")
+        types = need("pyarrow.types", "a Parquet file", "files")
         kinds = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
         bad = [name for name in self.columns if not any(kind(schema.field(name).type) for kind in kinds)]
         if bad:
@@ -99,7 +99,7 @@ class ParquetSource(FileSource):
             start = 0
 
     def _read(self, path, places, first):
-        arrow = need("pyarrow", "a Parquet file", "data")
+        arrow = need("pyarrow", "a Parquet file", "files")
         groups = places if self.groups is None else [self.groups[g] for g in places]
         names = [*self.columns, *([] if self.target is None else [self.target])]
         with self._open(path) as file:
@@ -129,7 +129,7 @@ def arrow_labels(column, where, first):
     if column.null_count:
         row = first + np.flatnonzero(np.asarray(column.is_null()))[0]
         raise ValueError(f"{where}: row {row}: missing label")
-    types = need("pyarrow.types", "a Parquet file", "data")
+    types = need("pyarrow.types", "a Parquet file", "files")
     kind = column.type
     if types.is_string(kind) or types.is_large_string(kind):
         column = column.dictionary_encode()

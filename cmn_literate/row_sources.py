@@ -197,7 +197,7 @@ def pick_columns(names, target, columns, where):
         raise ValueError(f"{where}: no column {', '.join(map(repr, absent))}; it has {', '.join(map(repr, names))}")
     picked = tuple(columns) if columns else tuple(name for name in names if name != target)
     if not picked or len(set(picked)) < len(picked):
-        raise ValueError(f"{where}: expected distinct columns beside {target!r}, got {', '.join(map(repr, names))}")
+        raise ValueError(f"{where}: expected at least one column beside {target!r}, and none twice, got {', '.join(map(repr, names))}")
     return picked
 
 

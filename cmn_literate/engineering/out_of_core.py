@@ -1,7 +1,9 @@
 # Tangled from book/engineering/out_of_core.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Out of core: a fit larger than memory
 
-A sweep needs every row once.
+Of every row, a sweep hands on its tilts and nothing else. A fit that reads the rows anew in each
+sweep is the fit in memory, bit for bit if its blocks are the same, and it goes on from any block
+of any sweep.
 """
 
 __all__ = ["Pass", "Passes", "row_bytes", "passes", "source_work", "run_source", "fit_source",
@@ -22,7 +24,7 @@ from cmn_literate.engineering.runs import (
     CAVI, Work, drive, has_converged, stored_generator)
 from cmn_literate.engineering.sources import (
     coded_blocks, label_codes, moment_scale, survey)
-from cmn_literate.engineering.starts import init_parameters
+from cmn_literate.engineering.starts import START_ROWS, init_parameters
 from cmn_literate.engineering.sums import (
     Block, Rows, Sums, add_sums, block_size, estep, make_rows, prepare)
 from cmn_literate.inputs import (
@@ -36,7 +38,7 @@ from cmn_literate.storage import generator_state
 from cmn_literate.tilt_files import FileTilts, MemoryTilts
 
 
-# book/engineering/out_of_core.ipynb, cell out_of_core-03
+# book/engineering/out_of_core.ipynb, cell out_of_core-07
 class Pass(NamedTuple):
     """State of a fit between two portions of rows.  [eq-portion]
 
@@ -54,7 +56,7 @@ class Pass(NamedTuple):
     mark: str
 
 
-# book/engineering/out_of_core.ipynb, cell out_of_core-04
+# book/engineering/out_of_core.ipynb, cell out_of_core-09
 class Passes:
     """Portion by portion through the rows: the step of a Work.  [eq-portion]
 
@@ -136,15 +138,16 @@ class Passes:
         return after.parameters, after.elbo[-1], after.converged
 
 
-# book/engineering/out_of_core.ipynb, cell out_of_core-05
+# book/engineering/out_of_core.ipynb, cell out_of_core-10
 def row_bytes(d, n_experts, n_classes, shared=False):
-    """Bytes that a fit keeps of one row: laid out, and its tilts."""
+    """Bytes that a fit keeps of one row: laid out, and its tilts.  [eq-row-bytes]"""
     J = n_classes - 1
     return 8 * (d + 1 + 2 * J), 8 * (J + n_experts if shared else J * n_experts)
 
 
 def passes(source, found, classes, scaling, settings, portion=1 << 18, size=None):
     """The step of a fit from a source, with what is kept where the budget puts it.
+    [eq-row-bytes]
 
     found Survey, scaling (mean, scale); settings with memory and checkpoint -> Passes
     """
@@ -191,7 +194,7 @@ def source_work(source, found, classes, scaling, settings, rng, i=0, **sizes):
                 has_converged, rows, kinds=(Pass, Parameters, Sums), every=1)
 
 
-# book/engineering/out_of_core.ipynb, cell out_of_core-06
+# book/engineering/out_of_core.ipynb, cell out_of_core-11
 def run_source(source, found, classes, scaling, settings, rng, i=0, label="", **sizes):
     """One start of a fit from a source.  [eq-portion]
 
@@ -206,7 +209,7 @@ def run_source(source, found, classes, scaling, settings, rng, i=0, label="", **
     return work.finish(run), run.reason == "interrupted"
 
 
-# book/engineering/out_of_core.ipynb, cell out_of_core-07
+# book/engineering/out_of_core.ipynb, cell out_of_core-12
 def fit_source(source, n_experts=10, latent_dim=None, classes=None,
                priors=Priors(),  # noqa: B008  Priors are frozen
                rng=0, init="class-code", max_sweeps=500, tol=1e-6, inner=1,
@@ -224,22 +227,28 @@ def fit_source(source, n_experts=10, latent_dim=None, classes=None,
     check_sweep_options(max_sweeps, tol, inner, accelerate, None)
     s = SimpleNamespace(**{k: v for k, v in locals().items() if k not in ("source", "sizes", "priors_ok")})
     check_count(n_experts, "n_experts")
-    rng = stored_generator(checkpoint) or np.random.default_rng(rng)
+    kept = None if isinstance(rng, Integral) else stored_generator(checkpoint)
+    rng = kept or np.random.default_rng(rng)
     found = survey(source, [rng])
     known, _ = encode_labels(found.classes, classes)
     s.latent_dim = latent_dim or len(known) - 1
     return run_source(source, found, known, moment_scale(found.moments, standardize), s, rng, **sizes)[0]
 
 
-# book/engineering/out_of_core.ipynb, cell out_of_core-08
+# book/engineering/out_of_core.ipynb, cell out_of_core-19
+def _asks_for_arrays(est):
+    """The option, if any, with which a fit cannot do with rows that pass by."""
+    if est.method != "cavi":
+        return "method"
+    return "select" if est.select == "holdout" and est.n_init > 1 else ""
+
+
 def _streamed(est, source, path):
     """Survey and generators of a fit from a source; ValueError for what it cannot do."""
-    for name, value, others in (("method", est.method, ("cavi",)),
-                                ("select", est.select, ("average", "elbo"))):
-        if value not in others and (name == "method" or est.n_init > 1):
-            raise ValueError(f"{name}: expected {' or '.join(others)} for the rows of "
-                             f"{source.name}, which need more than memory={est.memory!r}; "
-                             f"got {value!r}")
+    if name := _asks_for_arrays(est):
+        others = {"method": "cavi", "select": "average or elbo"}[name]
+        raise ValueError(f"{name}: expected {others} for the rows of {source.name}, which "
+                         f"need more than memory={est.memory!r}, got {vars(est)[name]!r}")
     rngs = as_generator(est.random_state).spawn(est.n_init)
     if not isinstance(est.random_state, Integral):
         rngs[0] = stored_generator(path) or rngs[0]
@@ -247,18 +256,23 @@ def _streamed(est, source, path):
 
 
 def learn_source(est, data, y, learn):
-    """What CMNClassifier.fit does with a source: in memory if the rows fit est.memory,
-    else from where they are.  [eq-portion]
+    """What CMNClassifier.fit does with a source.  [eq-portion]
+
+    Up to START_ROWS rows, and all that fit est.memory for a method or a choice of
+    starts that asks for it, are loaded; others pass by, and are kept if they fit.
 
     data, y: a source without y, files and the name of the target, or dask arrays
     learn(X, codes, True): for rows in memory, which it may overwrite   -> whether Ctrl-C cut it short
     """
     source, path = source_of(data, y), learner_options(est).get("checkpoint")
     d, limit, K = len(source.columns), memory_bytes(est.memory), est.n_experts
-    rows = load_rows(source, lambda L: limit // (
-        8 * d + sum(row_bytes(d, K, L, est.omega1 == "shared"))))
+    top = limit if _asks_for_arrays(est) else START_ROWS
+    rows = load_rows(source, lambda L: min(top, limit // (
+        8 * d + sum(row_bytes(d, K, L, est.omega1 == "shared")))))
     found, rngs = (None, ()) if rows else _streamed(est, source, path)
     n_rows = len(rows.X) if rows else found.n_rows
+    if n_rows < 2:
+        raise ValueError(f"{source.name}: expected at least 2 rows, got 1")
     est.classes_, places = encode_labels((rows or found).classes, est.classes)
     if est.classes is None:
         check_classes(len(est.classes_), n_rows)

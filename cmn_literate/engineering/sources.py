@@ -1,8 +1,9 @@
 # Tangled from book/engineering/sources.ipynb by tools/tangle.py; edit the notebook, not this file.
-"""Sources: rows that are read again in every sweep
+"""Sources: rows that pass by
 
-A sweep needs every row once, in any order, and keeps of it only its tilts. So a fit that reads the
-rows anew in every sweep goes through the same numbers as one that holds them.
+One pass, in blocks of any size, gives the moments of all columns with all their digits, the
+labels, and a sample in which every set of rows is equally likely. None of it depends on where the
+blocks end.
 """
 
 __all__ = ["Moments", "block_moments", "merge_moments", "moment_scale", "column_scale", "Sample",
@@ -18,7 +19,7 @@ from cmn_literate.engineering.starts import START_ROWS, key_generator
 from cmn_literate.storage import fingerprint
 
 
-# book/engineering/sources.ipynb, cell sources-03
+# book/engineering/sources.ipynb, cell sources-08
 class Moments(NamedTuple):
     """What a block tells of its columns.  [eq-moments]
 
@@ -45,44 +46,50 @@ def merge_moments(left, right):
                    np.minimum(left.low, right.low), np.maximum(left.high, right.high))
 
 
-# book/engineering/sources.ipynb, cell sources-04
+# book/engineering/sources.ipynb, cell sources-11
 def moment_scale(moments, standardize=True):
     """Mean and standard deviation of every column.  [eq-moments]
 
     -> m (d,), s (d,); s is 1 where a column is constant up to rounding.
     standardize=False: zeros and ones, which leave the rows as they are.
+    ValueError for deviations below 1e-140, whose squares are nothing.
     """
     mean, d = moments.mean, len(moments.mean)
     if not standardize:
         return np.zeros(d), np.ones(d)
     scale = np.sqrt(moments.square / moments.n)
     top = np.maximum(moments.high - mean, mean - moments.low)
+    tiny = np.flatnonzero((top > 0) & (top < 1e-140))          # squares underflow
+    if tiny.size:
+        raise ValueError(f"X: columns {tiny.tolist()}: expected deviations that can be "
+                         f"squared, got at most {top[tiny].max():.1e}: use other units")
     flat = np.minimum(scale, top) <= 2 * np.finfo(float).eps * np.abs(mean)
     return mean, np.where(flat, 1.0, scale)
 
 
-def column_scale(X, standardize=True):
-    """Mean and standard deviation of every column.  [eq-clf-scale]
+def column_scale(X, standardize=True, rest=None):
+    """Mean and standard deviation of every column of rows in memory.  [eq-clf-scale]
 
     X (N, d) -> m (d,), s (d,); s is 1 where a column is constant up to rounding.
     standardize=False: zeros and ones, which leave X as it is.
+    rest (N, d): where X - m is put; it may be X itself
     """
     d = X.shape[1]
     if not standardize:
         return np.zeros(d), np.ones(d)
     mean = X.mean(axis=0)
-    rest = X - mean
+    rest = np.subtract(X, mean, out=rest)
     with np.errstate(over="ignore", under="ignore"):
         scale = rest.std(axis=0)
-        top = np.abs(rest).max(axis=0)
+        top = np.maximum(rest.max(axis=0), -rest.min(axis=0))
         tiny = (top > 0) & (top < 1e-140)                    # squares underflow
         unit = np.where(tiny, top, 1.0)
-        scale = np.where(tiny, unit * (rest / unit).std(axis=0), scale)
+        scale[tiny] = (unit * (rest / unit).std(axis=0))[tiny] if tiny.any() else 0.0
     flat = np.minimum(scale, top) <= 2 * np.finfo(float).eps * np.abs(mean)
     return mean, np.where(flat, 1.0, scale)
 
 
-# book/engineering/sources.ipynb, cell sources-05
+# book/engineering/sources.ipynb, cell sources-14
 class Sample(NamedTuple):
     """Rows with the smallest keys so far.  [eq-sample-keys]
 
@@ -107,7 +114,7 @@ def draw_sample(sample, keys, X, y, most=START_ROWS):
     return Sample(keys, X, y)
 
 
-# book/engineering/sources.ipynb, cell sources-06
+# book/engineering/sources.ipynb, cell sources-17
 class Survey(NamedTuple):
     """What the first pass has seen.  [eq-moments-merge, eq-sample-keys]
 
@@ -136,7 +143,8 @@ def _count_labels(classes, counts, y, name):
         return new, more
     kinds = {"U" if c.dtype.kind in "UOS" else "n" for c in (classes, new)}
     if len(kinds) > 1:
-        raise ValueError(f"{name}: expected labels of one kind, got {classes[0]!r} and {new[0]!r}")
+        raise ValueError(f"{name}: expected labels of one kind, got "
+                         f"{classes.tolist()[0]!r} and {new.tolist()[0]!r}")
     both = np.unique(np.concatenate([classes, new]))
     out = np.zeros(len(both), int)
     out[np.searchsorted(both, classes)] += counts
@@ -170,7 +178,7 @@ def survey(source, rngs, most=START_ROWS):
                   head, stamp)
 
 
-# book/engineering/sources.ipynb, cell sources-07
+# book/engineering/sources.ipynb, cell sources-20
 def _changed(source, stamp):
     """What to say of files that are not what they were."""
     other = [old[0] for old, new in zip(stamp, source.stamp()) if old != new]
@@ -180,16 +188,19 @@ def _changed(source, stamp):
 
 
 def label_codes(y, classes, name="y"):
-    """Labels (B,) as places in the sorted classes.  ValueError for any other label."""
+    """Labels (B,) as places in the sorted classes.  [eq-pass]
+
+    ValueError for any other label."""
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     if not np.array_equal(classes[codes], y):
-        other = np.asarray(y)[classes[codes] != y][0]
+        other = np.asarray(y)[classes[codes] != y].tolist()[0]
         raise ValueError(f"{name}: expected labels among {classes.tolist()}, got {other!r}")
     return codes
 
 
 def coded_blocks(source, found, classes, mean, scale, size, start=0):
     """A pass in blocks of `size` rows, from row `start` on; the last may be short.
+    [eq-pass]
 
     found Survey; classes (L,) -> iterator over Z (size,d) = (X - mean) / scale and codes
     (size,).   ValueError if these are not the rows that the survey saw.
@@ -198,7 +209,7 @@ def coded_blocks(source, found, classes, mean, scale, size, start=0):
         raise ValueError(_changed(source, found.stamp))
     if _block_head(*next(source.blocks(), ((), None))) != found.head:
         raise ValueError(_changed(source, found.stamp))
-    kept_Z, kept_codes = np.empty((0, len(mean))), np.empty(0, int)
+    kept_Z, kept_codes = np.empty((0, len(found.columns))), np.empty(0, int)
     for X, y in source.blocks(start):
         Z = np.concatenate([kept_Z, (X - mean) / scale])
         codes = np.concatenate([kept_codes, label_codes(y, classes, source.name)])

@@ -205,10 +205,12 @@ class CMNClassifier(ClassifierMixin, BaseEstimator):
         """From rows in memory; if they are mine alone, X is overwritten."""
         if self.method == "cavi":
             check_memory(*X.shape, self.n_experts, self.latent_dim, len(self.classes_))
-        self.mean_, self.scale_ = column_scale(X, self.standardize)
+        Z = X if mine else np.empty_like(X)
+        self.mean_, self.scale_ = column_scale(X, self.standardize, rest=Z)
         check_squares(self.scale_)
-        self.method_, Z = self.method, np.subtract(X, self.mean_, out=X if mine else None)
-        self.fits_, cut = fit_starts(self, np.divide(Z, self.scale_, out=Z), codes)
+        if not self.standardize: Z[...] = X
+        self.method_, Z = self.method, np.divide(Z, self.scale_, out=Z)
+        self.fits_, cut = fit_starts(self, Z, codes)
         self.summarize()
         return cut
 

@@ -134,7 +134,7 @@ BAD = {
     "short": ([["1", "2", "a"], ["1", "2"]], "line 3: expected 3 cells, got 2"),
     "no label": ([["1", "2", "a"], ["1", "2", " "]], "line 3, column 'kind': missing label"),
     "one class": ([["1", "2", "a"], ["1", "2", "a"]], "at least two classes"),
-    "one row": ([["1", "2", "a"]], "Found array with 1 sample"),
+    "one row": ([["1", "2", "a"]], "expected at least 2 rows, got 1"),
     "no rows": ([], "expected a header and at least one row")}
 
 
@@ -384,7 +384,8 @@ def test_other_separators_and_packed_files(place, tmp_path, capsys, restored):
     ("a,b,kind\n1,2,u\n", ("--delimiter", ";"), "no column 'kind'"),
     ('a,kind\n"1,5",u\n"2,5",v\n', (), "expected a number, got '1,5'; a decimal comma? --decimal ,"),
     ("a;kind\n1.500;u\n2;v\n", ("--delimiter", ";", "--decimal", ","), "expected a number, got '1.500'"),
-    ("kind\nu\n\nv\n", (), "line 3, column 'kind': missing label"),
+    ("kind\nu\n\nv\n", (), "expected at least one column beside 'kind', and none twice, got 'kind'"),
+    ("a,kind\n1,u\n2\n", (), "line 3: expected 2 cells, got 1"),
     ("a,kind\n1,Yes\n2,yes\n3,no\n", (), "labels 'Yes' and 'yes' differ in form only"),
     ("a,kind\n1,1\n2,1.0\n3,2\n", (), "labels '1' and '1.0' differ in form only"),
     ("a,kind\n1,x y\n2,x  y\n3,2\n", (), "differ in form only"),
