@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from cmn_literate.beyond.cluster import merge_surveys, pairwise, shard_sweep
+from cmn_literate.beyond.cluster import merge_surveys, pairwise, shard_slices, shard_sweep
 from cmn_literate.checks import check_sweep_options
 from cmn_literate.engineering.fit import Resume, finish, step
 from cmn_literate.engineering.runs import has_converged
@@ -29,7 +29,6 @@ from cmn_literate.learners import find_learner, not_converged
 from cmn_literate.readers import DaskSource, open_source
 from cmn_literate.row_sources import ArraySource, FrameSource, RowSource, need
 
-SHARD_ROWS, MOST_SHARDS = 1 << 16, 1024                  # rows of a shard, unless that were more than so many shards
 PATIENCE = 0.5                                           # seconds between two looks whether all workers are there
 LOSSES = 3                                               # so often may the worker of a shard be lost
 
@@ -169,22 +168,10 @@ def parts_of(source):
     return [delayed((X, y)) for X, y in pieces]
 
 
-def shard_ends(sizes):
-    """Where shards end: consecutive parts until there are enough rows.  The number of workers has no say, so that the order of the sums is
-    that of the rows.   sizes: rows of the parts -> list of slices"""
-    enough, slices, begin, rows = max(SHARD_ROWS, -(-sum(sizes) // MOST_SHARDS)), [], 0, 0
-    for i, size in enumerate(sizes, 1):
-        rows += size
-        if rows >= enough or i == len(sizes):
-            slices.append(slice(begin, i))
-            begin, rows = i, 0
-    return slices
-
-
 class Crew:
     """The workers of a fit and their shards.
 
-    client; parts as of parts_of, with what the first pass has Seen of each; layout; slices of shard_ends"""
+    client; parts as of parts_of, with what the first pass has Seen of each; layout; slices of shard_slices"""
 
     def __init__(self, client, parts, seen, layout, slices):
         self.client, self.parts, self.seen, self.layout, self.slices = client, parts, seen, layout, slices
@@ -345,7 +332,7 @@ def fit(data, target=None, client=None, columns=None, callback=None, **options):
     layout = layout._replace(mean=est.mean_, scale=est.scale_, classes=est.classes_, n_experts=est.n_experts, latent_dim=h,
                              shared=est.omega1 == "shared", rng=rng)
     check_room(client, found.n_rows, sum(row_bytes(est.n_features_in_, est.n_experts, len(est.classes_), layout.shared)))
-    crew = Crew(client, parts, seen, layout, shard_ends([part.n_rows for part in seen]))
+    crew = Crew(client, parts, seen, layout, shard_slices([part.n_rows for part in seen]))
     sample = crew.samples()
     parameters = init_parameters((sample.X - est.mean_) / est.scale_, label_codes(sample.y, est.classes_), est.n_experts, h,
                                  len(est.classes_), est.priors, rng, est.init)

@@ -24,13 +24,14 @@ FITS = ((1_000_000, 40), (10_000_000, 5))                # rows, passes
 FITTED = ((2, 10, 4, 5), (2, 10, 1, 2), (8, 10, 2, 3), (20, 4, 1, 2), (20, 10, 4, 5), (20, 20, 2, 3), (60, 4, 1, 2), (60, 10, 4, 5), (2, 40, 2, 3),
           (2, 10, 8, 9), (20, 5, 8, 9))
 FORETOLD = ((5, 20, 3, 4), (40, 8, 2, 3), (10, 10, 6, 7), (30, 10, 1, 2), (2, 20, 4, 5), (100, 4, 2, 3))
-SHARDS = (2, 8, 32, 128)
-TIMED = ("cpu", "seconds", "per_row", "rate", "peak_mb", "all_cpu")
+SHARDS = (2, 8, 32, 128, 512)
+TIMED = ("survey", "layout", "cpu", "seconds", "per_row", "rate", "peak_mb", "all_cpu")
 TOLERANCE = 1e-4
 
 
 class Cell(NamedTuple):
-    """A sweep of `value` rows in memory; a row at a point "d,K,h,L"; a sweep over `value` shards of ten rows; a file of `value` rows,
+    """A sweep of `value` rows in memory; a row at a point "d,K,h,L"; a sweep over `value` shards of ten rows; a number
+    that is read from a file; a file of `value` rows,
     as often as `passes`."""
     part: str
     value: int | None = None
@@ -40,7 +41,7 @@ class Cell(NamedTuple):
 
 def plan():
     points = [",".join(map(str, p)) for p in FITTED + FORETOLD]
-    return [*(Cell("sweep", n) for n in SWEEP_ROWS), *(Cell("row", point=p) for p in points), *(Cell("task", c) for c in SHARDS),
+    return [*(Cell("sweep", n) for n in SWEEP_ROWS), *(Cell("row", point=p) for p in points), *(Cell("task", c) for c in SHARDS), Cell("read"),
             *(Cell("fit", n, passes=passes) for n, passes in FITS)]
 
 
@@ -99,7 +100,8 @@ def task_seconds(n_shards, sweeps=12):
     """Seconds on the clock of a sweep over shards of ten rows on two worker processes: what is not arithmetic.  The least of some."""
     from distributed import Client, LocalCluster
 
-    from cmn_literate import distributed as cluster
+    from cmn_literate.beyond import cluster
+    from cmn_literate.distributed import fit
 
     X, y, _ = some_rows(0, 10 * n_shards)
     X = X[:, :2]
@@ -109,9 +111,34 @@ def task_seconds(n_shards, sweeps=12):
             warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cluster.SHARD_ROWS = 10
-        cluster.fit(lambda: iter(parts), client=client, n_experts=2, max_sweeps=sweeps, tol=1e-30,
+        fit(lambda: iter(parts), client=client, n_experts=2, max_sweeps=sweeps, tol=1e-30,
                     callback=lambda *_: times.append(time.perf_counter()))
     return float(np.diff(times)[1:].min())
+
+
+def read_seconds(n=500_000):
+    """CPU seconds a number of the two passes that read files: the survey, and laying the rows out."""
+    from cmn_literate.distributed import Layout, Seen, load_shard
+    from cmn_literate.engineering.sources import moment_scale, survey
+    from cmn_literate.readers import open_source
+
+    with tempfile.TemporaryDirectory(prefix="cmn-scale-") as folder:
+        write_folder(folder, n)
+        source, times = open_source(folder, "y"), [time.process_time()]
+        found = survey(source, [])
+        times.append(time.process_time())
+        layout = Layout(source.columns, "y", source.name, *moment_scale(found.moments), found.classes, EXPERTS, 1, rng=np.random.default_rng(0))
+        load_shard([source], [Seen(0, n, source.stamp())], layout)
+        times.append(time.process_time())
+    return [float(f"{t / n / COLUMNS:.3g}") for t in np.diff(times)]
+
+
+def elsewhere(*arguments):
+    """What this module prints when it is called with the arguments, as JSON: a process of its own, which may have children."""
+    done = subprocess.run([sys.executable, "-m", "experiments.studies.scale", *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{arguments}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def fit_way(way, folder, passes):
@@ -159,10 +186,7 @@ def compare_ways(n, passes, ways=WAYS):
     with tempfile.TemporaryDirectory(prefix="cmn-scale-") as folder:
         write_folder(folder, n)
         for way in ways:
-            done = subprocess.run([sys.executable, "-m", "experiments.studies.scale", way, folder, str(n), str(passes)], capture_output=True, text=True)
-            if done.returncode:
-                raise RuntimeError(f"{way}: {done.stderr[-2000:]}")
-            found[way] = json.loads(done.stdout.splitlines()[-1])
+            found[way] = elsewhere("fit", way, folder, n, passes)
     return found
 
 
@@ -176,7 +200,10 @@ def run(cell, records, data_home=None, models=None):
         return {"setting": dict(zip(("d", "K", "h", "L"), sizes)) | {"rows": n},
                 "metrics": {"per_row": float(f"{sweep_seconds(n, sizes) / n:.4g}")}}
     if cell.part == "task":
-        return {"setting": {"workers": 2, "rows_of_a_shard": 10}, "metrics": {"seconds": float(f"{task_seconds(cell.value):.4g}")}}
+        return {"setting": {"workers": 2, "rows_of_a_shard": 10}, "metrics": {"seconds": float(f"{elsewhere('task', cell.value):.4g}")}}
+    if cell.part == "read":
+        first, second = read_seconds()
+        return {"setting": {"d": COLUMNS, "format": "parquet"}, "metrics": {"survey": first, "layout": second}}
     return {"setting": {"d": COLUMNS, "K": EXPERTS, "L": 2, "held_out": HELD_OUT}, "metrics": compare_ways(cell.value, cell.passes)}
 
 
@@ -197,6 +224,8 @@ def report(records):
     for cell, m in found.items():
         if cell.part == "row":
             yield f"d,K,h,L = {cell.point:12s} {m['per_row'] * 1e9:8.0f} ns a row and sweep"
+        if cell.part == "read":
+            yield f"a number in a file: {m['survey'] * 1e9:.1f} ns in the survey, {m['layout'] * 1e9:.1f} ns when it is laid out"
         if cell.part == "task":
             yield f"{cell.value:4d} shards of ten rows {m['seconds'] * 1e3:8.1f} ms a sweep"
         if cell.part == "fit":
@@ -207,4 +236,7 @@ def report(records):
 
 
 if __name__ == "__main__":
-    measure_way(*sys.argv[1:3], *map(int, sys.argv[3:]))
+    if sys.argv[1] == "task":
+        print(task_seconds(int(sys.argv[2])))
+    else:
+        measure_way(*sys.argv[2:4], *map(int, sys.argv[4:]))

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from cmn_literate import distributed as cluster
+from cmn_literate.beyond import cluster as beyond
 from cmn_literate.engineering.sources import draw_sample, moment_scale, survey
 from cmn_literate.engineering.starts import START_ROWS
 from cmn_literate.engineering.sums import add_sums, block_sweep
@@ -117,7 +118,7 @@ def assert_same(model, other, rtol=1e-10):
 
 
 def test_two_workers_fit_what_one_process_fits(client, folder, alone, rows, monkeypatch):
-    monkeypatch.setattr(cluster, "SHARD_ROWS", 20_000)
+    monkeypatch.setattr(beyond, "SHARD_ROWS", 20_000)
     seen = []
     model = quiet(folder, "y", client, callback=lambda *now: seen.append(now), **OPTIONS)
     assert_same(model, alone)
@@ -129,7 +130,7 @@ def test_two_workers_fit_what_one_process_fits(client, folder, alone, rows, monk
 
 def test_the_number_of_workers_has_no_say(client, threads, folder, monkeypatch):
     """Not even in the last bit: the order of the sums is that of the rows."""
-    monkeypatch.setattr(cluster, "SHARD_ROWS", 20_000)
+    monkeypatch.setattr(beyond, "SHARD_ROWS", 20_000)
     two, three = (quiet(folder, "y", each, **OPTIONS | {"max_sweeps": 2}) for each in (client, threads))
     for one, other in zip(two.fits_[0].parameters, three.fits_[0].parameters):
         assert_array_equal(one, other)
@@ -215,11 +216,11 @@ def test_the_sample_is_that_of_one_pass():
 
 
 def test_shards_depend_on_the_rows_alone(monkeypatch):
-    assert cluster.shard_ends([10, 20, 30]) == [slice(0, 3)]
-    monkeypatch.setattr(cluster, "SHARD_ROWS", 30)
-    assert cluster.shard_ends([10, 20, 30, 1, 1]) == [slice(0, 2), slice(2, 3), slice(3, 5)]
-    monkeypatch.setattr(cluster, "MOST_SHARDS", 2)
-    assert cluster.shard_ends([40] * 6) == [slice(0, 3), slice(3, 6)]
+    assert beyond.shard_slices([10, 20, 30]) == [slice(0, 3)]
+    monkeypatch.setattr(beyond, "SHARD_ROWS", 30)
+    assert beyond.shard_slices([10, 20, 30, 1, 1]) == [slice(0, 2), slice(2, 3), slice(3, 5)]
+    monkeypatch.setattr(beyond, "MOST_SHARDS", 2)
+    assert beyond.shard_slices([40] * 6) == [slice(0, 3), slice(3, 6)]
 
 
 def test_files_that_change_between_the_passes_are_named(folder, tmp_path):
@@ -274,7 +275,7 @@ def test_a_shard_that_loses_every_worker_ends_the_fit():
 
 def test_a_killed_worker_costs_time_and_nothing_else(client, processes, folder, rows, monkeypatch):
     """It is killed while a sweep runs: the bound goes on rising, and the end is that of a fit without losses."""
-    monkeypatch.setattr(cluster, "SHARD_ROWS", 20_000)
+    monkeypatch.setattr(beyond, "SHARD_ROWS", 20_000)
     options = OPTIONS | {"max_sweeps": 30}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
