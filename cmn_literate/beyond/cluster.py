@@ -8,7 +8,7 @@ will cost can be counted beforehand.
 """
 
 __all__ = ["pairwise", "SHARD_ROWS", "MOST_SHARDS", "shard_rows", "shard_slices", "merge_surveys",
-           "settle", "shard_sweep", "row_counts", "sums_bytes", "Prices", "fit_rates", "Plan",
+           "settle", "shard_sweep", "row_counts", "sums_bytes", "Prices", "fit_rates", "FitPlan",
            "plan"]
 
 
@@ -147,7 +147,7 @@ def fit_rates(sizes, seconds):
     return nnls(counts / np.array(seconds)[:, None], np.ones(len(sizes)))[0]
 
 
-class Plan(NamedTuple):
+class FitPlan(NamedTuple):
     """What a fit will take.  [eq-cluster-seconds, eq-cluster-bytes]
 
     shards;  sweep, reading: seconds of a sweep, and of what goes before the first
@@ -165,7 +165,7 @@ class Plan(NamedTuple):
 def plan(n_rows, sizes, workers, prices, shared=False):
     """A fit before it is begun.  [eq-cluster-seconds, eq-cluster-bytes]
 
-    sizes (d,K,h,L);  workers: of one thread each;  prices Prices -> Plan
+    sizes (d,K,h,L);  workers: of one thread each;  prices Prices -> FitPlan
     """
     d, K, h, L = sizes
     shards = -(-n_rows // shard_rows(n_rows))
@@ -173,7 +173,7 @@ def plan(n_rows, sizes, workers, prices, shared=False):
     each, D = sums_bytes(*sizes), d + 1
     factors = 8 * (K * (h * D + D * D + h + 1) + (K - 1) * (D + D * D)
                    + (L - 1) * ((h + 1) + (h + 1)**2))
-    return Plan(shards, most * (row_counts(*sizes) @ prices.rates) + prices.wait
+    return FitPlan(shards, most * (row_counts(*sizes) @ prices.rates) + prices.wait
                 + prices.task * shards, most * (d + 1) * prices.read,
                 most * sum(row_bytes(d, K, L, shared)), each,
                 (shards - 1) * each + min(workers, shards) * factors)

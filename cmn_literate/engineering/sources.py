@@ -1,13 +1,13 @@
 # Tangled from book/engineering/sources.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Sources: rows that pass by
 
-One pass, in blocks of any size, gives the moments of all columns with all their digits, the
-labels, and a sample in which every set of rows is equally likely. None of it depends on where the
-blocks end.
+One pass, in blocks of any size, gives the moments of all columns to the digits that the numbers
+have, the labels, and a sample in which every set of rows is equally likely. None of it depends on
+where the blocks end.
 """
 
-__all__ = ["Moments", "block_moments", "merge_moments", "moment_scale", "column_scale", "Sample",
-           "draw_sample", "Survey", "survey", "label_codes", "coded_blocks"]
+__all__ = ["ColumnMoments", "block_moments", "merge_moments", "moment_scale", "column_scale",
+           "KeyedSample", "draw_sample", "Survey", "survey", "label_codes", "coded_blocks"]
 
 
 # book/engineering/sources.ipynb, cell sources-02
@@ -20,7 +20,7 @@ from cmn_literate.storage import fingerprint
 
 
 # book/engineering/sources.ipynb, cell sources-08
-class Moments(NamedTuple):
+class ColumnMoments(NamedTuple):
     """What a block tells of its columns.  [eq-moments]
 
     n rows; mean (d,); square (d,) sum of (x - mean)^2; low, high (d,)
@@ -33,15 +33,15 @@ class Moments(NamedTuple):
 
 
 def block_moments(X):
-    """Moments of a block X (B,d), B >= 1.  [eq-moments]"""
+    """ColumnMoments of a block X (B,d), B >= 1.  [eq-moments]"""
     mean = X.mean(0)
-    return Moments(len(X), mean, ((X - mean)**2).sum(0), X.min(0), X.max(0))
+    return ColumnMoments(len(X), mean, ((X - mean)**2).sum(0), X.min(0), X.max(0))
 
 
 def merge_moments(left, right):
-    """Moments of the rows of both.  [eq-moments-merge]"""
+    """ColumnMoments of the rows of both.  [eq-moments-merge]"""
     n, gap = left.n + right.n, right.mean - left.mean
-    return Moments(n, left.mean + gap * (right.n / n),
+    return ColumnMoments(n, left.mean + gap * (right.n / n),
                    left.square + right.square + gap**2 * (left.n * right.n / n),
                    np.minimum(left.low, right.low), np.maximum(left.high, right.high))
 
@@ -90,7 +90,7 @@ def column_scale(X, standardize=True, rest=None):
 
 
 # book/engineering/sources.ipynb, cell sources-14
-class Sample(NamedTuple):
+class KeyedSample(NamedTuple):
     """Rows with the smallest keys so far.  [eq-sample-keys]
 
     keys (m,), X (m,d), y (m,): in the order of the rows
@@ -103,7 +103,7 @@ class Sample(NamedTuple):
 def draw_sample(sample, keys, X, y, most=START_ROWS):
     """A block goes by with its keys; the smallest stay.  [eq-sample-keys]
 
-    sample Sample of the rows before, or None; keys (B,), X (B,d), y (B,) -> Sample"""
+    sample of the rows before, or None; keys (B,), X (B,d), y (B,) -> KeyedSample"""
     if sample is not None:
         near = keys < sample.keys.max() if len(sample.keys) >= most else slice(None)
         keys, X, y = (np.concatenate(pair) for pair in zip(
@@ -111,20 +111,20 @@ def draw_sample(sample, keys, X, y, most=START_ROWS):
     if len(keys) > most:
         stay = np.sort(np.argpartition(keys, most)[:most])
         keys, X, y = keys[stay], X[stay], y[stay]
-    return Sample(keys, X, y)
+    return KeyedSample(keys, X, y)
 
 
 # book/engineering/sources.ipynb, cell sources-17
 class Survey(NamedTuple):
     """What the first pass has seen.  [eq-moments-merge, eq-sample-keys]
 
-    n_rows, columns, moments Moments of all rows; classes (L,) sorted labels, counts (L,)
-    samples     a Sample per start
+    n_rows, columns; moments of all rows; classes (L,) sorted labels, counts (L,)
+    samples     a KeyedSample per start
     head        (rows, SHA-256) of the first block;  stamp of the source
     """
     n_rows: int
     columns: tuple
-    moments: Moments
+    moments: ColumnMoments
     classes: np.ndarray
     counts: np.ndarray
     samples: tuple
