@@ -1,8 +1,8 @@
 """CAVI on a Dask cluster: the rows stay with the workers, in blocks with their tilts, and of a sweep only sums come back.
 
     from dask.distributed import Client
-    from cmn_literate.distributed import fit
-    model = fit("rows/part-*.parquet", "y", client=Client("tcp://scheduler:8786"), n_experts=10)
+    from cmn_literate.distributed import fit_cluster
+    model = fit_cluster("rows/part-*.parquet", "y", client=Client("tcp://scheduler:8786"), n_experts=10)
 
 Hand-written and free of mathematics, which is in beyond.cluster. Dask schedules and carries; what is decided here is which worker holds
 which rows, and that rows whose worker is gone are read again by another.
@@ -292,7 +292,7 @@ def ascend(crew, est, parameters, n_rows, callback=None):
     return finish(state)
 
 
-def fit(data, target=None, client=None, columns=None, callback=None, **options):
+def fit_cluster(data, target=None, client=None, columns=None, callback=None, **options):
     """A CMNClassifier fitted by the workers of a Dask cluster.
 
     data      what open_source takes: a folder or pattern of Parquet files that the workers can read, a dask dataframe, a pair of dask

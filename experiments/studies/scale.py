@@ -101,7 +101,7 @@ def task_seconds(n_shards, sweeps=12):
     from distributed import Client, LocalCluster
 
     from cmn_literate.beyond import cluster
-    from cmn_literate.distributed import fit
+    from cmn_literate.distributed import fit_cluster
 
     X, y, _ = some_rows(0, 10 * n_shards)
     X = X[:, :2]
@@ -111,7 +111,7 @@ def task_seconds(n_shards, sweeps=12):
             warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cluster.SHARD_ROWS = 10
-        fit(lambda: iter(parts), client=client, n_experts=2, max_sweeps=sweeps, tol=1e-30,
+        fit_cluster(lambda: iter(parts), client=client, n_experts=2, max_sweeps=sweeps, tol=1e-30,
                     callback=lambda *_: times.append(time.perf_counter()))
     return float(np.diff(times)[1:].min())
 
@@ -151,10 +151,10 @@ def fit_way(way, folder, passes):
     if way == "dask":
         from distributed import Client, LocalCluster
 
-        from cmn_literate.distributed import fit
+        from cmn_literate.distributed import fit_cluster
 
         with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit=0) as local, Client(local) as client:
-            return fit(folder, "y", client, **options).predict_log_proba
+            return fit_cluster(folder, "y", client, **options).predict_log_proba
     from sklearn.linear_model import SGDClassifier
 
     from cmn_literate.readers import open_source

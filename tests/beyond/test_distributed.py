@@ -102,7 +102,7 @@ def threads():
 def quiet(*arguments, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return cluster.fit(*arguments, **options)
+        return cluster.fit_cluster(*arguments, **options)
 
 
 def quiet_proba(model, X):
@@ -149,6 +149,18 @@ def test_dask_collections_stay_where_they_are(threads, rows, alone):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert_same(few, CMNClassifier(omega1="shared", accelerate=True, **OPTIONS).fit(frame.drop(columns="y"), frame["y"]))
+
+
+def test_ctrl_c_keeps_what_is_there(threads, folder, alone):
+    def press(n_sweeps, elbo):
+        if n_sweeps == 2:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="^interrupted: this is the fit after 2 whole sweeps"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = cluster.fit_cluster(folder, "y", threads, callback=press, **OPTIONS)
+    assert_allclose(model.trace_, alone.trace_[:2], rtol=1e-10)
+    assert not model.converged_
 
 
 # ---- without processes
@@ -239,23 +251,23 @@ def test_files_that_change_between_the_passes_are_named(folder, tmp_path):
 
 def test_what_cannot_be_done_is_named(threads, folder, rows):
     with pytest.raises(ValueError, match="^client: expected a dask.distributed.Client, or an active one, got none"):
-        cluster.fit(folder, "y")
+        cluster.fit_cluster(folder, "y")
     with pytest.raises(ValueError, match="^client: expected a dask.distributed.Client that"):
-        cluster.fit(folder, "y", "tcp://somewhere")
+        cluster.fit_cluster(folder, "y", "tcp://somewhere")
     with pytest.raises(ValueError, match="^method: expected 'cavi' on a cluster, got 'mle'"):
-        cluster.fit(folder, "y", threads, method="mle")
+        cluster.fit_cluster(folder, "y", threads, method="mle")
     with pytest.raises(ValueError, match="^n_init: expected 1 on a cluster, got 3"):
-        cluster.fit(folder, "y", threads, n_init=3)
+        cluster.fit_cluster(folder, "y", threads, n_init=3)
     with pytest.raises(ValueError, match="^target: expected the name of the column"):
-        cluster.fit(few_rows().X, client=threads)
+        cluster.fit_cluster(few_rows().X, client=threads)
     with pytest.raises(ValueError, match="no column 'nobody'"):
-        cluster.fit(folder, "nobody", threads)
+        cluster.fit_cluster(folder, "nobody", threads)
     with pytest.raises(ValueError, match="^X: 10000000000 rows need .* MiB, the 3 workers hold"):
         cluster.check_room(threads, 10**10, 100)
     X = rows[0][:300].copy()
     X[123, 2] = np.nan
     with pytest.raises(ValueError, match="row 123, column '?x?2'?: expected a finite number, got nan"):
-        cluster.fit((X, rows[1][:300]), client=threads, **OPTIONS)
+        cluster.fit_cluster((X, rows[1][:300]), client=threads, **OPTIONS)
 
 
 def test_a_shard_that_loses_every_worker_ends_the_fit():
@@ -287,7 +299,7 @@ def test_a_killed_worker_costs_time_and_nothing_else(client, processes, folder, 
 
     with pytest.warns(UserWarning, match="lost tcp://.* rows are read again"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = cluster.fit(folder, "y", client, callback=killer, **options)
+        model = cluster.fit_cluster(folder, "y", client, callback=killer, **options)
     assert len(client.scheduler_info()["workers"]) == 1
     assert np.diff(model.trace_).min() > 0
     assert_allclose(model.elbo_, whole.elbo_, rtol=1e-6)
