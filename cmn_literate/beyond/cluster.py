@@ -113,8 +113,9 @@ def row_counts(d, K, h, L):
     [eq-cluster-row]   -> (4,)"""
     D, J = d + 1, L - 1
     T = D * (D + 1) // 2
-    moments = 2 * K * J * (h * (h + 1) + (h + 1) * (h + 2))
-    return np.array([4 * (2 * K - 1) * T + 4 * K * h * D + moments,
+    products = ((2 * K - 1) * T + K * (h * (D + 1) + K - 1)
+                + J * (h + 1) * (K * (h + 1) + 1))
+    return np.array([4 * products,
                      K * (h**3 + 3 * h**2 + 2 * h) / 3 + K * h * (h + 1) / 2,
                      K * (J + 1), T + D + 2 * J], float)
 

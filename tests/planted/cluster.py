@@ -7,7 +7,7 @@ FAULTS = [
     ("settle-never-moves", "sums, omega, fresh = estep(prep, rows, omega, 1, gamma)", "sums, _, fresh = estep(prep, rows, omega, 1, gamma)", TESTS),
     ("shard-keeps-old-tilts", "renewed.append(Block(rows, omega,", "renewed.append(Block(rows, 0.99 * omega,", TESTS),
     ("survey-counts-one-side", "for one in (left, right):", "for one in (left, left):", TESTS),
-    ("rows-without-gate", "return np.array([4 * (2 * K - 1) * T", "return np.array([4 * K * T", TESTS),
+    ("rows-without-gate", "products = ((2 * K - 1) * T", "products = (K * T", TESTS),
     ("plan-of-an-average-worker", "most = -(-shards // workers) * -(-n_rows // shards)", "most = n_rows // workers", TESTS),
     ("sums-without-bound", "+ J * ((h + 1) * (h + 2) // 2 + h + 1) + 1)", "+ J * ((h + 1) * (h + 2) // 2 + h + 1))", TESTS),
 ]
