@@ -19,13 +19,13 @@ import numpy as np
 from cmn_literate.beyond.cluster import merge_surveys, pairwise, shard_slices, shard_sweep
 from cmn_literate.checks import check_sweep_options
 from cmn_literate.engineering.fit import Resume, finish, step
-from cmn_literate.engineering.runs import has_converged
+from cmn_literate.engineering.runs import CAVI, has_converged
 from cmn_literate.engineering.out_of_core import row_bytes
 from cmn_literate.engineering.sources import draw_sample, label_codes, moment_scale, survey
 from cmn_literate.engineering.starts import init_parameters, key_generator
 from cmn_literate.engineering.sums import Block, Rows, add_sums, make_blocks
 from cmn_literate.inputs import as_generator, check_classes, check_options, check_squares, default_latent_dim, encode_labels
-from cmn_literate.learners import find_learner, not_converged
+from cmn_literate.learners import not_converged, progress_bar
 from cmn_literate.readers import DaskSource, open_source
 from cmn_literate.row_sources import ArraySource, FrameSource, RowSource, need
 
@@ -86,7 +86,7 @@ class Shard:
 
     def sweep(self, parameters, turn, inner):
         """The E-step of sweep `turn`, counted from 1.   -> Sums"""
-        lost = self.turn not in (turn - 1, turn)
+        lost, self.sample = self.turn not in (turn - 1, turn), None
         self.blocks, sums = shard_sweep(self.blocks, parameters, inner, lost)
         self.turn = turn
         return sums
@@ -114,6 +114,11 @@ def load_shard(parts, seen, layout):
 
 def sample_of(shard):
     return shard.sample
+
+
+def merge_samples(left, right):
+    """Sample of the rows of both, the right ones later.   -> Sample"""
+    return draw_sample(left, *right)
 
 
 def sweep_shard(shard, parameters, turn, inner):
@@ -245,11 +250,11 @@ class Crew:
 
     def samples(self):
         """The sample of the rows for the start.   -> Sample"""
-        def merge(left, right):
-            return draw_sample(left, *right)
+        return self.gather(lambda c: self.submit(sample_of, self.shards[c]), self.tree(merge_samples))
 
-        return pairwise(self.gather(lambda c: self.submit(sample_of, self.shards[c]),
-                                    lambda futures: self.submit(list, [futures[c] for c in sorted(futures)])), merge)
+    def tree(self, add):
+        """What gather takes as its root: futures added in the order of the rows."""
+        return lambda futures: pairwise([futures[c] for c in sorted(futures)], lambda left, right: self.submit(add, left, right))
 
     def sums(self, parameters, inner):
         """The E-step of all rows.   -> Sums"""
@@ -257,7 +262,7 @@ class Crew:
         sent = self.submit(as_is, parameters)
         return self.gather(
             lambda c: self.submit(sweep_shard, self.shards[c], sent, self.turn, inner, workers=[self.homes[c]]),
-            lambda futures: pairwise([futures[c] for c in sorted(futures)], lambda left, right: self.submit(add_sums, left, right)))
+            self.tree(add_sums))
 
 
 def look(client, source, parts, layout):
@@ -276,7 +281,7 @@ def look(client, source, parts, layout):
     return pairwise(found, merge_surveys), list(parts), seen
 
 
-def ascend(crew, est, parameters, n_rows, callback=None):
+def ascend(crew, est, parameters, n_rows, shown=None, callback=None):
     """Sweeps until they gain too little.   -> Fit"""
     shared = est.omega1 == "shared"
     everything = Block(Rows(None, np.empty((0, n_rows)), None), None)
@@ -285,8 +290,8 @@ def ascend(crew, est, parameters, n_rows, callback=None):
         while len(state.elbo) < est.max_sweeps and not has_converged(state):
             total = crew.sums(state.parameters, est.inner)
             state = step(state, est.tol, est.inner, est.accelerate, lambda *_: (total, None, None))._replace(blocks=(everything,))
-            if callback is not None:
-                callback(len(state.elbo), state.elbo[-1])
+            for show in filter(None, (shown, callback)):
+                show(len(state.elbo), state.elbo[-1])
     except KeyboardInterrupt:
         warnings.warn(f"interrupted: this is the fit after {len(state.elbo)} whole sweeps", stacklevel=3)
     return finish(state)
@@ -336,8 +341,9 @@ def fit_cluster(data, target=None, client=None, columns=None, callback=None, **o
     sample = crew.samples()
     parameters = init_parameters((sample.X - est.mean_) / est.scale_, label_codes(sample.y, est.classes_), est.n_experts, h,
                                  len(est.classes_), est.priors, rng, est.init)
-    est.method_, est.fits_ = "cavi", [ascend(crew, est, parameters, found.n_rows, callback)]
+    with progress_bar(est.verbose, est.max_sweeps, f"{len(set(crew.homes))} workers", CAVI) as shown:
+        est.method_, est.fits_ = "cavi", [ascend(crew, est, parameters, found.n_rows, shown, callback)]
     est.summarize()
     if not est.converged_:
-        warnings.warn(not_converged("cavi", find_learner("cavi"), est.n_sweeps_, est.objective_), ConvergenceWarning, stacklevel=2)
+        warnings.warn(not_converged("cavi", CAVI, est.n_sweeps_, est.objective_), ConvergenceWarning, stacklevel=2)
     return est

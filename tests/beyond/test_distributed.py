@@ -283,6 +283,32 @@ def test_a_shard_that_loses_every_worker_ends_the_fit():
             crew.mourn([1])
 
 
+@pytest.mark.slow
+def test_a_nanny_brings_a_new_worker():
+    """A LocalCluster of processes; one is killed twice, and another takes its place: three classes, shared tilts too."""
+    X, y = problem(30_000, 3, 3, 2, 3, seed=1)
+    from dask import array
+
+    arrays = array.from_array(X, chunks=(6000, 3)), array.from_array(y, chunks=6000)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as local, distributed.Client(local) as client:
+        for omega1 in ("per-component", "shared"):
+            options = dict(n_experts=3, random_state=0, max_sweeps=200, tol=1e-30, omega1=omega1)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                whole = CMNClassifier(**options).fit(X, y)
+
+            def killer(n_sweeps, elbo):
+                if n_sweeps in (60, 90):
+                    pids = client.run(os.getpid)
+                    os.kill(pids[min(pids)], 9)
+
+            with pytest.warns(UserWarning, match="lost tcp://.* rows are read again"), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model = cluster.fit_cluster(arrays, callback=killer, **options)
+            assert np.diff(model.trace_).min() > -1e-9 * abs(model.elbo_)
+            assert_allclose(model.elbo_, whole.elbo_, rtol=1e-6)
+
+
 # ---- the end of the two workers
 
 def test_a_killed_worker_costs_time_and_nothing_else(client, processes, folder, rows, monkeypatch):
