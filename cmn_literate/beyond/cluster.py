@@ -89,10 +89,11 @@ def settle(prep, rows, omega, gamma=None, tol=1e-12, most=100):
 
 
 # book/beyond/cluster.ipynb, cell cluster-13
-def shard_sweep(blocks, parameters, inner=1, lost=False):
+def shard_sweep(blocks, parameters, inner=1, lost=False, estep=estep):
     """The E-step of the rows that one worker holds.  [eq-cluster-tree]
 
     lost: their tilts are not those of the last sweep, and settle first
+    estep: as in block_sweep
     -> renewed blocks, Sums
     """
     prep, total, renewed = prepare(parameters), None, []
