@@ -270,6 +270,12 @@ def test_what_cannot_be_done_is_named(threads, folder, rows):
         cluster.fit_cluster((X, rows[1][:300]), client=threads, **OPTIONS)
 
 
+def test_without_dask_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"^a fit on a cluster needs distributed: pip install 'cmn_literate\[dask\]'"):
+        cluster.fit_cluster((np.zeros((2, 1)), [0, 1]))
+
+
 def test_a_shard_that_loses_every_worker_ends_the_fit():
     crew = cluster.Crew.__new__(cluster.Crew)
     crew.losses, crew.homes, crew.slices, crew.seen = [0, 0], ["tcp://a", "tcp://b"], [slice(0, 1), slice(1, 2)], [cluster.Seen(0, 7, ())] * 2
