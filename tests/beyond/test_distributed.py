@@ -4,6 +4,7 @@ import subprocess
 import sys
 import warnings
 from threading import Timer
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -278,7 +279,9 @@ def test_without_dask_the_extra_is_named(monkeypatch):
 
 def test_a_shard_that_loses_every_worker_ends_the_fit():
     crew = cluster.Crew.__new__(cluster.Crew)
+    crew.client = SimpleNamespace(scheduler_info=lambda: {"workers": {"tcp://a": {}, "tcp://c": {}}})
     crew.losses, crew.homes, crew.slices, crew.seen = [0, 0], ["tcp://a", "tcp://b"], [slice(0, 1), slice(1, 2)], [cluster.Seen(0, 7, ())] * 2
+    assert crew.lost() == [1]
     with pytest.warns(UserWarning, match="^lost tcp://b: 7 rows are read again"):
         crew.mourn([1])
     with warnings.catch_warnings():
