@@ -5,6 +5,7 @@ clock, beside the CPU seconds of all processes; a busy machine makes them larger
 """
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -166,13 +167,21 @@ def fit_way(way, folder, passes):
     return model.predict_log_proba
 
 
+def peak_megabytes():
+    """Most memory that this process has held.  getrusage would count the process that started this one, from before its exec."""
+    try:
+        return int(re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1.024e-3
+    except (OSError, TypeError):                                            # no such file, or no such line
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
 def measure_way(way, folder, n, passes):
     """What a way costs and what its forecast is worth, as JSON on standard output."""
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     forecast = fit_way(way, folder, passes)
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    peak = peak_megabytes()
     cpu = sum(getattr(resource.getrusage(who), name) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN) for name in ("ru_utime", "ru_stime"))
     X, y, p = some_rows(10**6, HELD_OUT)
     score = forecast(X)[np.arange(HELD_OUT), y].mean()
@@ -231,7 +240,8 @@ def report(records):
         if cell.part == "fit":
             yield f"{cell.value:,} rows, {cell.passes} passes:"
             for way, one in m.items():
-                yield (f"  {way:7s} {one['seconds']:8.1f} s, {one['all_cpu']:8.1f} s of CPU, {one['rate']:10,} rows a second, peak {one['peak_mb']:6,} MB, "
+                yield (f"  {way:7s} {one['seconds']:8.1f} s, {one['all_cpu']:8.1f} s of CPU, {one['rate']:10,} rows a second, "
+                       f"{cell.value * cell.passes / one['all_cpu']:10,.0f} a CPU second, peak {one['peak_mb']:6,} MB, "
                        f"held-out log score {one['log_score']:.4f} (best possible {one['best_log_score']:.4f})")
 
 
