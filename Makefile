@@ -82,6 +82,9 @@ bench: $(READY)         ## time per sweep against its floor
 	CMN_KERNEL= $(PY) benchmarks/sweep.py
 	$(PY) benchmarks/roads.py
 
+scale: $(READY)         ## time and memory from a thousand rows to ten million, and the ways to fit a file side by side
+	$(PY) benchmarks/scale.py
+
 results: $(READY)       ## run what is missing of a study: make results STUDY=restarts (stop and start as you like)
 	$(PY) -m experiments run $(STUDY)
 
@@ -99,4 +102,4 @@ lock:
 clean:                  ## remove what the other targets made, but for .venv
 	rm -rf _build build dist *.egg-info conformance/build conformance/*.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 
-.PHONY: help book test check lint unit gate html browser test-full pdf package notebooks bench results results-check vectors lock clean
+.PHONY: help book test check lint unit gate html browser test-full pdf package notebooks bench scale results results-check vectors lock clean

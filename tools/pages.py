@@ -23,7 +23,7 @@ import nbformat
 import numpy as np
 from PIL import Image
 import prose
-from tangle import DEFINITIONS, PACKAGE, PLAIN, ROOT, cell_name, headline, marker, module_file, module_sources, option, read_chapters, write_atomically
+from tangle import ABOVE, DEFINITIONS, PACKAGE, PLAIN, ROOT, cell_name, headline, marker, module_file, module_sources, option, read_chapters, write_atomically
 
 NOTE = "<!-- Written by tools/pages.py; edit its sources, not this page. -->\n\n"
 PICTURE = "book/use/classifier.ipynb"                      # its first figure stands in the README
@@ -145,8 +145,8 @@ class Module(NamedTuple):
 
 
 def modules(chapters, root):
-    """Every module: first those of the chapters, in their order, then the plain ones."""
-    homes = module_sources(chapters, root) | dict.fromkeys(PLAIN, "")
+    """Every module: first those of the chapters, in their order, then the hand-written ones."""
+    homes = module_sources(chapters, root) | dict.fromkeys((*PLAIN, *ABOVE), "")
     found = []
     for name, chapter in homes.items():
         if module_file(name, root).exists():                        # else not tangled yet

@@ -26,7 +26,8 @@ PACKAGE = "cmn_literate"
 # what no chapter writes, relative to the package: no mathematics stands there
 PLAIN = ("checks", "compiled", "csv_rows", "estimators", "file_sources", "inputs", "learners", "palette", "parallel", "readers",
          "road_checks", "row_sources", "storage", "tilt_files")             # modules that every chapter may import
-HAND_WRITTEN = {"__init__.py", "__main__.py", *(f"{m}.py" for m in PLAIN), "book.mplstyle", "py.typed", "conformance.py"}
+ABOVE = ("distributed",)                                   # and modules that no chapter imports: they import the chapters
+HAND_WRITTEN = {"__init__.py", "__main__.py", *(f"{m}.py" for m in (*PLAIN, *ABOVE)), "book.mplstyle", "py.typed", "conformance.py"}
 MARKERS = ("export", "verify", "show", "solution", "setup", "aside")
 FOLDED = {"verify", "setup", "aside"}                      # what is closed on the page unless it says `open`
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -15,7 +15,7 @@ import execute
 import nbformat
 import pages
 import pytest
-from tangle import HAND_WRITTEN, PACKAGE, PLAIN, ROOT, cell_name, chapter_order, marker, module_file, module_sources, package_imports, read_chapters
+from tangle import ABOVE, HAND_WRITTEN, PACKAGE, PLAIN, ROOT, cell_name, chapter_order, marker, module_file, module_sources, package_imports, read_chapters
 
 CHAPTERS = read_chapters(ROOT)
 MODULES = module_sources(CHAPTERS, ROOT)                    # in the order of the book
@@ -157,7 +157,7 @@ def test_module_and_its_functions_are_short(name):
 
 def test_no_public_name_is_defined_twice():
     homes = {}
-    for name in (*MODULES, *PLAIN):
+    for name in (*MODULES, *PLAIN, *ABOVE):
         for node in TREES[name].body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 bound = [node.name]
@@ -270,7 +270,7 @@ def test_toc_lists_every_page():
 
 def test_list_of_modules_leads_to_a_page_for_each():
     below = [path for path in chapter_order(ROOT) if path.startswith(f"{pages.API}/")]
-    assert [f"{path}.md" for path in below] == [pages.api_path(module) for module in (*MODULES, *PLAIN)]
+    assert [f"{path}.md" for path in below] == [pages.api_path(module) for module in (*MODULES, *PLAIN, *ABOVE)]
     text = (ROOT / f"{pages.API}.md").read_text()
     assert [path for path in below if f"]({path.removeprefix('book/validate/')}.md)" not in text] == []
 
