@@ -347,11 +347,11 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False):
 
 
 # book/engineering/sums.ipynb, cell sums-35
-def block_sweep(blocks, parameters, priors, inner=1, estep=estep):
+def block_sweep(blocks, parameters, priors, inner=1, estep=estep, mstep=mstep):
     """One canonical sweep over blocks.  [eq-sweep, eq-mstep-bound]
 
     blocks of make_blocks or of the last sweep, parameters; both stay as they are
-    estep  the E-step of a block: another kernel may take its place
+    estep, mstep  the E-step of a block, the M-step: others may take their place
     -> renewed blocks, Parameters, bound after the M-step (nats)
     """
     prep, total, renewed = prepare(parameters), None, []
