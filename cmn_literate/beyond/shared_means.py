@@ -1,16 +1,19 @@
 # Tangled from book/beyond/shared_means.ipynb by tools/tangle.py; edit the notebook, not this file.
-"""Shared means
+"""Shared means: what the experts have in common
 
-Few rows.
+Three changes of the prior keep every update in closed form: scales that know the number of
+columns, a mean matrix $A_0$ that the experts share and the rows determine, and sticks whose biases
+treat all classes alike. With few rows the first matters most; the others must be measured.
 """
 
-__all__ = ["Above", "Higher", "higher_start", "scaled_priors", "shared_update", "experts_about",
+__all__ = ["scaled_priors", "Above", "Higher", "higher_start", "shared_update", "experts_about",
            "stick_means", "scales_in_force", "prior_misfits", "scale_update", "higher_kl",
            "higher_elbo", "HIGHER_UPDATES", "mstep_about", "higher_sweep", "HigherAscent",
            "HigherFit", "higher_work", "fit_shared", "model_of", "pack_higher", "SHARED_MEANS"]
 
 
 # book/beyond/shared_means.ipynb, cell shared_means-02
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -35,7 +38,13 @@ from cmn_literate.network.simulate import Priors
 from cmn_literate.storage import generator_state
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-03
+# book/beyond/shared_means.ipynb, cell shared_means-06
+def scaled_priors(priors, D):
+    """Priors whose latents and gate logits do not grow with D.  [eq-shared-scales]"""
+    return priors(v0=priors.v0 / D, sigma0=priors.sigma0 / D**0.5)
+
+
+# book/beyond/shared_means.ipynb, cell shared_means-09
 @dataclass(frozen=True)
 class Above:
     """What stands above the Priors.  [eq-shared-model, eq-shared-gamma-prior]
@@ -79,13 +88,7 @@ def higher_start(h, D, priors, above):
                   np.full(3, float(shape)))
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-04
-def scaled_priors(priors, D):
-    """Priors whose latents and gate logits do not grow with D.  [eq-shared-scales]"""
-    return priors(v0=priors.v0 / D, sigma0=priors.sigma0 / D**0.5)
-
-
-# book/beyond/shared_means.ipynb, cell shared_means-05
+# book/beyond/shared_means.ipynb, cell shared_means-10
 def shared_update(parameters, v0, v00):
     """q(A_0i) = N(mean_i, var_i I) given the experts.  [eq-shared-q]
 
@@ -97,7 +100,7 @@ def shared_update(parameters, v0, v00):
     return mean, var
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-06
+# book/beyond/shared_means.ipynb, cell shared_means-12
 def experts_about(X, gamma, mu, Sigma, priors, mean, var):
     """q(A_k, tau_k) given q(A_0), q(x1, z).  [eq-shared-experts]
 
@@ -109,7 +112,7 @@ def experts_about(X, gamma, mu, Sigma, priors, mean, var):
     return M + mean, V, a, b + 0.5 * mean.shape[1] * var / priors.v0
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-07
+# book/beyond/shared_means.ipynb, cell shared_means-16
 def stick_means(J, D, centred=True):
     """Prior means (J,D) of the coefficients of J sticks.  [eq-shared-centre]"""
     means = np.zeros((J, D))
@@ -118,7 +121,7 @@ def stick_means(J, D, centred=True):
     return means
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-08
+# book/beyond/shared_means.ipynb, cell shared_means-21
 def scales_in_force(higher, priors, above):
     """v0, sigma0, sigma1 as the other factors see them.  [eq-shared-in-force]"""
     if above.strength is None:
@@ -152,12 +155,12 @@ def scale_update(parameters, higher, priors, above):
     return shape / (at.shape / at.precision + Q / 2), shape
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-09
+# book/beyond/shared_means.ipynb, cell shared_means-23
 def higher_kl(parameters, higher, priors, above):
     """Divergences of the global factors from their priors, nats.  [eq-shared-kl]
 
-    -> {"beta1", "beta0", "experts", "shared", "scales"}, differentiable; "experts"
-       and the betas are averages over q(A_0) and q of the scales
+    -> {"beta1", "beta0", "experts", "shared", "scales"}, differentiable: the first
+       three with the scales in force, what E ln of the scales adds is in the last
     """
     p, g, a = parameters, higher, above
     v0, sigma0, sigma1 = scales_in_force(g, priors, a)
@@ -177,7 +180,7 @@ def higher_kl(parameters, higher, priors, above):
             "experts": anp.sum(about) + blur, "shared": shared, "scales": scales}
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-10
+# book/beyond/shared_means.ipynb, cell shared_means-24
 def higher_elbo(state, higher, X, y, priors, above):
     """Evidence lower bound of the model with A_0 and scales, nats.  [eq-shared-bound]
 
@@ -189,7 +192,7 @@ def higher_elbo(state, higher, X, y, priors, above):
     return sum(terms[name] for name in rows) - sum(kl.values())
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-11
+# book/beyond/shared_means.ipynb, cell shared_means-25
 def _priors(higher, priors, above):
     """The Priors that stand for q of the scales."""
     return priors(**dict(zip(("v0", "sigma0", "sigma1"),
@@ -241,7 +244,7 @@ HIGHER_UPDATES = {
     "experts": _experts, "shared": _shared, "scales": _scales}
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-12
+# book/beyond/shared_means.ipynb, cell shared_means-33
 def mstep_about(sums, parameters, priors, higher, above):
     """mstep with prior means, by shifting what it is given.  [eq-shared-shift]
 
@@ -259,7 +262,7 @@ def mstep_about(sums, parameters, priors, higher, above):
     return after._replace(M=after.M + higher.mean), z
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-13
+# book/beyond/shared_means.ipynb, cell shared_means-34
 def higher_sweep(blocks, parameters, higher, priors, above, inner=1):
     """Scales, A_0, then one canonical sweep over blocks.  [eq-shared-sweep]
 
@@ -277,7 +280,7 @@ def higher_sweep(blocks, parameters, higher, priors, above, inner=1):
     return blocks, p, g, bound - kl["shared"] - kl["scales"]
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-14
+# book/beyond/shared_means.ipynb, cell shared_means-35
 class HigherAscent(NamedTuple):
     """State of the ascent between two sweeps.  [eq-shared-sweep]
 
@@ -344,6 +347,9 @@ def higher_work(Z, y, n_classes, settings, rng, priors, above):
 
     def ascended(run):
         (state,), elbo = run.states, np.array([bound for bound, in run.kept[0]])
+        if run.reason != "steps":
+            warnings.warn(f"{run.reason}: this is the fit after {len(elbo)} whole "
+                          "sweeps", stacklevel=3)
         return HigherFit(state.parameters, state.higher, elbo, len(elbo),
                          state.converged, begun.n_classes, priors, above, begun.shared)
 
@@ -354,7 +360,7 @@ def higher_work(Z, y, n_classes, settings, rng, priors, above):
                 has_converged, kinds=(HigherAscent, Parameters, Higher), every=100)
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-15
+# book/beyond/shared_means.ipynb, cell shared_means-36
 def fit_shared(X, y, n_experts=10, latent_dim=None, n_classes=None,
                priors=Priors(), above=Above(v00=10.0),  # noqa: B008  both are frozen
                rng=0, init="class-code", max_sweeps=500, tol=1e-6, inner=1,
@@ -372,7 +378,7 @@ def fit_shared(X, y, n_experts=10, latent_dim=None, n_classes=None,
     return work.finish(drive(work))
 
 
-# book/beyond/shared_means.ipynb, cell shared_means-16
+# book/beyond/shared_means.ipynb, cell shared_means-37
 def model_of(settings, D):
     """Priors and Above that the estimator's options ask for.  [eq-shared-scales]"""
     o = learner_options(settings)
