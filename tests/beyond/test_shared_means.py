@@ -30,7 +30,7 @@ each_case = pytest.mark.parametrize("case", CASES, ids=name)
 def extended(case, above, seed=0):
     """(State, Higher, X, y, the same as a dict for the oracle), far from any optimum."""
     state, X, y, arrays = problem(case, seed)
-    rng, (K, h, D) = np.random.default_rng([9, seed]), state.parameters.M.shape
+    rng, (h, D) = np.random.default_rng([9, seed]), state.parameters.M.shape[1:]
     g = higher_start(h, D, PRIORS, above)
     if above.v00 > 0:
         g = g._replace(mean=rng.normal(size=(h, D)), var=rng.uniform(0.2, 1.0, h))
