@@ -3,7 +3,8 @@
 
 Three changes of the prior keep every update in closed form: scales that know the number of
 columns, a mean matrix $A_0$ that the experts share and the rows determine, and sticks whose biases
-treat all classes alike. With few rows the first matters most; the others must be measured.
+treat all classes alike. On eight data sets the first two belong together, and make the network
+better where rows are few; the third does not help.
 """
 
 __all__ = ["scaled_priors", "Above", "Higher", "higher_start", "shared_update", "experts_about",
