@@ -23,7 +23,9 @@ from typing import NamedTuple
 import autograd.numpy as anp
 import numpy as np
 
-from cmn_literate.checks import check_choice, check_kind, check_positive, is_number
+from cmn_literate.checks import (
+    check_choice, check_kind, check_positive, check_start_options, check_sweep_options,
+    is_number)
 from cmn_literate.engineering.fit import Resume, begin
 from cmn_literate.engineering.runs import (
     Work, drive, has_converged, pack_factors, predict_factors)
@@ -371,6 +373,8 @@ def fit_shared(X, y, n_experts=10, latent_dim=None, n_classes=None,
     arguments as in fit; above an Above -> HigherFit.  ValueError names the argument.
     """
     check_kind(above, "above", Above)
+    check_start_options(priors, rng, init, omega1, Priors)
+    check_sweep_options(max_sweeps, tol, inner, False, None)
     settings = SimpleNamespace(
         n_experts=n_experts, latent_dim=latent_dim, init=init, max_sweeps=max_sweeps,
         tol=tol, inner=inner, omega1=omega1)

@@ -304,3 +304,17 @@ def test_axes_that_have_other_priors_are_not_accelerated():
         CMNClassifier(method="shared-means", accelerate=True).fit(X, y)
     with pytest.raises(ValueError, match="^above: expected Above"):
         fit_shared(X, np.zeros(90, int), 2, n_classes=2, above=2.0)
+
+
+@pytest.mark.parametrize("option, value", [("rng", -1), ("rng", "seed"), ("init", "best"), ("omega1", "each"), ("max_sweeps", 0), ("tol", "small"), ("inner", 0),
+                                           ("priors", 3.0), ("above", None), ("n_experts", 0), ("X", np.full((4, 2), np.nan))])
+def test_an_argument_of_the_fit_is_named(option, value):
+    arguments = {"X": np.zeros((4, 2)), "y": np.array([0, 1, 0, 1])} | {option: value}
+    with pytest.raises(ValueError, match=rf"^{option}: expected "):
+        fit_shared(**arguments)
+
+
+def test_single_precision_is_double_inside():
+    X, y = make_pinwheels(30, np.random.default_rng(0))
+    one = fit_shared(X.astype(np.float32), y, 2, max_sweeps=3)
+    assert {part.dtype for part in (*one.parameters, *one.higher)} == {np.dtype(float)}
