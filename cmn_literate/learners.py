@@ -38,7 +38,8 @@ LEARNERS = {"cavi": "cmn_literate.engineering.runs:CAVI",
             "map": "cmn_literate.roads.mle:MAP",
             "bbvi": "cmn_literate.roads.bbvi:BBVI",
             "nuts": "cmn_literate.roads.posterior:NUTS",
-            "gibbs": "cmn_literate.roads.gibbs:GIBBS"}
+            "gibbs": "cmn_literate.roads.gibbs:GIBBS",
+            "shared-means": "cmn_literate.beyond.shared_means:SHARED_MEANS"}
 
 
 def find_learner(name):

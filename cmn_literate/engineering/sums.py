@@ -355,11 +355,12 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False, weight=Non
 
 
 # book/engineering/sums.ipynb, cell sums-36
-def block_sweep(blocks, parameters, priors, inner=1, estep=estep, n_jobs=1):
+def block_sweep(blocks, parameters, priors, inner=1, estep=estep, n_jobs=1,
+                mstep=mstep):
     """One canonical sweep over blocks.  [eq-sweep, eq-mstep-bound]
 
     blocks of make_blocks or of the last sweep, parameters; both stay as they are
-    estep  the E-step of a block: another kernel may take its place
+    estep, mstep  the E-step of a block, the M-step: others may take their place
     n_jobs threads; no bit depends on it  [eq-fixed-order]
     -> renewed blocks, Parameters, bound after the M-step (nats)
     """

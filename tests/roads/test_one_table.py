@@ -50,7 +50,7 @@ def models():
 
 
 def test_registry_names():
-    assert set(LEARNERS) == {"cavi", *SMALL}
+    assert set(LEARNERS) == {"cavi", "shared-means", *SMALL}
     for name, options in SMALL.items():
         assert set(options) <= set(find_learner(name).options)
 
