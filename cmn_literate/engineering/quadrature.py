@@ -267,7 +267,7 @@ def _points(location, scale, which, rules, dof, expert):
     return x1, np.concatenate([w for _, w in each]).take(at), start
 
 
-def _chunks(sizes, order, most=40_000):
+def _chunks(sizes, order, most=12_000):
     """order cut into stretches of at most so many points, at least one pair."""
     place = (np.cumsum(sizes[order]) - 1) // most
     return np.split(order, np.flatnonzero(np.diff(place)) + 1) if order.size else []

@@ -1,8 +1,8 @@
 """Faults for what the estimator is given."""
 TESTS = ("test_cases.py", "test_classifier.py")
 FAULTS = [
-    ("balanced-without-weights", "of_class = np.bincount(codes, weight, len(labels))", "of_class = np.bincount(codes, None, len(labels))", TESTS),
-    ("zero-weight-rows-stay", "keep = weight > 0", "keep = weight >= 0", TESTS),
+    ("balanced-without-weights", "of_class = np.bincount(codes, weight, len(labels))", "of_class = np.bincount(codes, None, len(labels))", ("test_weighted.py",)),
+    ("zero-weight-rows-stay", "keep = weight > 0", "keep = weight >= 0", ("test_weighted.py",)),
     ("seed-of-numpy-ignored", "random_state = np.random.mtrand._rand", "random_state = np.random.RandomState()", TESTS),
     ("missing-labels-pass", "if len(missing):", "if False:", TESTS),
     ("measurements-are-classes", "if n_classes > max(50, n_rows / 2):", "if n_classes > max(50, 2 * n_rows):", TESTS),
