@@ -8,7 +8,7 @@ better where rows are few; the third does not help.
 """
 
 __all__ = ["scaled_priors", "Above", "Higher", "higher_start", "shared_update", "experts_about",
-           "stick_means", "scales_in_force", "prior_misfits", "scale_update", "higher_kl",
+           "centres_of_sticks", "scales_in_force", "prior_misfits", "scale_update", "higher_kl",
            "higher_elbo", "HIGHER_UPDATES", "mstep_about", "higher_sweep", "HigherAscent",
            "HigherFit", "higher_work", "fit_shared", "model_of", "pack_higher", "SHARED_MEANS"]
 
@@ -116,7 +116,7 @@ def experts_about(X, gamma, mu, Sigma, priors, mean, var):
 
 
 # book/beyond/shared_means.ipynb, cell shared_means-16
-def stick_means(J, D, centred=True):
+def centres_of_sticks(J, D, centred=True):
     """Prior means (J,D) of the coefficients of J sticks.  [eq-shared-centre]"""
     means = np.zeros((J, D))
     if centred:
@@ -141,7 +141,7 @@ def prior_misfits(parameters, higher, above):
     off = anp.sum((p.M - higher.mean) ** 2, -1) + D * higher.var
     found, counts = [anp.sum(tau * off) + h * anp.sum(trace)], [K * h * D]
     for mu, S in ((p.beta0_mu, p.beta0_S), (p.beta1_mu, p.beta1_S)):
-        far = mu - stick_means(*mu.shape, above.centred)
+        far = mu - centres_of_sticks(*mu.shape, above.centred)
         found.append(anp.sum(far**2) + anp.sum(anp.einsum("jdd->j", S)))
         counts.append(mu.size)
     return anp.array(found), np.array(counts)
@@ -167,7 +167,7 @@ def higher_kl(parameters, higher, priors, above):
     """
     p, g, a = parameters, higher, above
     v0, sigma0, sigma1 = scales_in_force(g, priors, a)
-    m0, m1 = (stick_means(*mu.shape, a.centred) for mu in (p.beta0_mu, p.beta1_mu))
+    m0, m1 = (centres_of_sticks(*mu.shape, a.centred) for mu in (p.beta0_mu, p.beta1_mu))
     D, shared, scales = p.M.shape[-1], 0.0, 0.0
     about = mng_kl(p.M - g.mean, p.V, p.a, p.b, v0, priors.a0, priors.b0)
     blur = 0.5 * D * anp.sum(p.a[:, None] / p.b * g.var) / v0
@@ -215,7 +215,7 @@ def _coefficients(name, sigma):
         force = _priors(g, priors, above)
         s = UPDATES[name](s, X, y, force)
         mu, S = s.flat()[f"{name}_mu"], s.flat()[f"{name}_S"]
-        m = stick_means(*mu.shape, above.centred) / getattr(force, sigma) ** 2
+        m = centres_of_sticks(*mu.shape, above.centred) / getattr(force, sigma) ** 2
         return s.replace(**{f"{name}_mu": mu + np.einsum("jde,je->jd", S, m)}), g
     return update
 
@@ -254,7 +254,7 @@ def mstep_about(sums, parameters, priors, higher, above):
     sums Sums, parameters of the E-step, priors in force -> Parameters, log normaliser
     """
     p, s = parameters, sums
-    m0, m1 = (stick_means(*mu.shape, above.centred) for mu in (p.beta0_mu, p.beta1_mu))
+    m0, m1 = (centres_of_sticks(*mu.shape, above.centred) for mu in (p.beta0_mu, p.beta1_mu))
     w0, w1 = 1 / priors.sigma0**2, 1 / priors.sigma1**2
     spread = p.M.shape[-1] * higher.var / priors.v0
     shifted = s._replace(

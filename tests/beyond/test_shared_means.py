@@ -10,7 +10,7 @@ from problems import CASES, PRIORS, as_dict, name, problem
 
 from cmn_literate import CMNClassifier
 from cmn_literate.beyond.shared_means import (
-    HIGHER_UPDATES, Above, Higher, fit_shared, higher_elbo, higher_kl, higher_start, higher_sweep, mstep_about, scaled_priors, shared_update, stick_means)
+    HIGHER_UPDATES, Above, Higher, fit_shared, higher_elbo, higher_kl, higher_start, higher_sweep, mstep_about, scaled_priors, shared_update, centres_of_sticks)
 from cmn_literate.engineering.fit import fit
 from cmn_literate.engineering.starts import init_parameters
 from cmn_literate.engineering.sums import add_sums, estep, make_blocks, mstep, prepare
@@ -192,7 +192,7 @@ def test_shared_mean_is_a_weighted_mean():
 
 @pytest.mark.parametrize("J", [0, 1, 4])
 def test_centred_sticks_make_classes_alike(J):
-    psi, left = stick_means(J, 2)[:, -1], 1.0
+    psi, left = centres_of_sticks(J, 2)[:, -1], 1.0
     for j in range(J):
         assert_allclose(left / (1 + np.exp(-psi[j])), 1 / (J + 1), rtol=1e-12)
         left /= 1 + np.exp(psi[j])

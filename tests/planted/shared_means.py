@@ -20,7 +20,7 @@ FAULTS = [
     ("above-force-deviation-for-variance", "return 1 / p[0], p[1] ** -0.5, p[2] ** -0.5", "return 1 / p[0], 1 / p[1], p[2] ** -0.5", TESTS),
     ("above-misfit-without-spread-of-the-mean", "anp.sum((p.M - higher.mean) ** 2, -1) + D * higher.var", "anp.sum((p.M - higher.mean) ** 2, -1)", TESTS),
     ("above-misfit-trace-of-one-row", "anp.sum(tau * off) + h * anp.sum(trace)", "anp.sum(tau * off) + anp.sum(trace)", TESTS),
-    ("above-misfit-about-zero", "far = mu - stick_means(*mu.shape, above.centred)", "far = mu - stick_means(*mu.shape, False)", TESTS),
+    ("above-misfit-about-zero", "far = mu - centres_of_sticks(*mu.shape, above.centred)", "far = mu - centres_of_sticks(*mu.shape, False)", TESTS),
     ("above-gamma-shape-not-halved", "shape = at.shape + counts / 2", "shape = at.shape + counts", TESTS),
     ("above-gamma-rate-not-halved", "at.precision + Q / 2), shape", "at.precision + Q), shape", TESTS),
     ("above-gamma-prior-rate-of-mean-one", "(at.shape / at.precision + Q / 2)", "(at.shape + Q / 2)", TESTS),
