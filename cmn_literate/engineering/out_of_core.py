@@ -262,9 +262,9 @@ def learn_source(est, data, y, learn, sample_weight=None):
     starts that asks for it, are loaded; others pass by, and are kept if they fit.
 
     data, y: a source without y, files and the name of the target, or dask arrays
-    learn(X, codes, mine=True): for rows in memory, which it may overwrite   -> whether Ctrl-C cut it short
+    learn(X, codes, None, True): for rows in memory, which it may overwrite   -> whether Ctrl-C cut it short
     """
-    if sample_weight is not None or est.class_weight is not None:
+    if sample_weight is not None or getattr(est, "class_weight", None) is not None:
         raise ValueError("sample_weight, class_weight: expected None for a source of rows, got weights")
     source, path = source_of(data, y), learner_options(est).get("checkpoint")
     d, limit, K = len(source.columns), memory_bytes(est.memory), est.n_experts
@@ -282,7 +282,7 @@ def learn_source(est, data, y, learn, sample_weight=None):
     if source.named:
         est.feature_names_in_ = np.array(source.columns, dtype=object)
     if rows:
-        return learn(rows.X, places[rows.codes], mine=True)
+        return learn(rows.X, places[rows.codes], None, True)
     check_memory(0, d, K, est.latent_dim, len(est.classes_))
     est.mean_, est.scale_ = moment_scale(found.moments, est.standardize)
     est.moments_, est.n_rows_seen_, est.calls_ = found.moments, n_rows, (("fit", n_rows),)
