@@ -23,6 +23,7 @@ from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKerne
 from PIL import Image
 from tangle import ROOT, TangleError, cell_name, folded, header, marker, option, read_chapters, write_atomically
 
+os.environ["CMN_KERNEL"] = "numpy"                    # stored numbers do not depend on whether numba is there
 TIMEOUT = 600                                       # seconds for a cell, and for a kernel to start: the last resort against a hang
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 FORMATS = {"text/plain", "image/png", "text/html"}  # the last for a table alone

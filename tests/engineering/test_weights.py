@@ -10,7 +10,7 @@ from cmn_literate.engineering.fit import begin, fit, step
 from cmn_literate.engineering.gradients import likelihood_value_and_grad, marginal_value_and_grad
 from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.engineering.starts import complete_start, repeat_rows
-from cmn_literate.engineering.sums import make_rows
+from cmn_literate.engineering.sums import make_blocks, make_rows
 from cmn_literate.network.simulate import Priors
 from cmn_literate.roads.bbvi import bound_and_grad, control_variate, fit_bbvi, score_products
 from cmn_literate.roads.gibbs import gibbs
@@ -40,6 +40,12 @@ def test_ones_are_no_weights_and_other_units_are_other_evidence():
     assert (plain.elbo == ones.elbo).all()
     tempered = fit(X, Y, 3, sample_weight=np.full(30, 1e-8))
     assert_allclose(tempered.elbo[-1], 0, atol=1e-4)                            # no data: the bound is the prior's, 0
+
+
+def test_every_block_has_the_weights_of_its_rows():
+    weight = rng.uniform(size=1000)
+    blocks = make_blocks(rng.normal(size=(1000, 2)), np.arange(1000) % 5, 10, 4, 5, weight=weight)
+    assert len(blocks) == 2 and (np.concatenate([block.rows.weight for block in blocks]) == weight).all()
 
 
 def test_a_fit_goes_on_only_with_its_weights():
