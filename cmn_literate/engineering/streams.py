@@ -178,6 +178,8 @@ def moments_of(X):
         tiny = (top > 0) & (top < 1e-140)                    # squares underflow
         unit = np.where(tiny, top, 1.0)
         deviation = np.where(tiny, unit * (rest / unit).std(axis=0), deviation)
+    rounding = top <= 2 * np.finfo(float).eps * np.abs(mean)     # squares overflow
+    deviation = np.where(rounding, np.minimum(deviation, top), deviation)
     return ColumnMoments(len(X), mean, deviation)
 
 
