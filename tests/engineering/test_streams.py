@@ -216,6 +216,21 @@ def test_column_that_is_constant_at_first():
     assert np.isfinite(est.predict_log_proba(wide)).all()
 
 
+def test_a_call_is_what_its_parts_are():
+    """Units, prior and share of a second chunk by hand, the prior about the moved reference."""
+    est = make(max_sweeps=3).partial_fit(X[:100], NAMES[Y[:100]], NAMES)
+    old, (m, s), rows = est.fits_[0], (est.mean_, est.scale_), X[100:110] + 30 * est.scale_
+    est.partial_fit(rows, NAMES[Y[100:110]])
+    W = np.eye(3)
+    W[[0, 1], [0, 1]], W[:2, 2] = s / est.scale_, (m - est.mean_) / est.scale_
+    reference = old.parameters.M @ np.linalg.inv(W)
+    base = combine((1, prior_sums(old.priors, old.parameters, reference)), (1, change_inputs(seen_sums(old), W)))
+    start = factors_from_sums(base, reference)[0]
+    by_hand = absorb(base, reference, start, (rows - est.mean_) / est.scale_, Y[100:110], old.priors, max_sweeps=3)
+    assert_allclose(est.fits_[0].elbo, by_hand.elbo, rtol=1e-10)
+    assert_same(est.fits_[0].parameters, by_hand.parameters, 1e-8)
+
+
 def test_several_starts_and_shared_tilts():
     est = streamed([0, 100, 240], make(n_init=3, omega1="shared"))
     assert len(est.fits_) == 3 and all(result.shared for result in est.fits_)
