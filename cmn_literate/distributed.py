@@ -168,8 +168,7 @@ def parts_of(source):
         return source.X.to_delayed()
     from dask import delayed
 
-    y = source.y if source.y.chunks[0] == source.X.chunks[0] else source.y.rechunk({0: source.X.chunks[0]})
-    pieces = zip(source.X.to_delayed().ravel(), y.to_delayed().ravel())
+    pieces = zip(source.X.to_delayed().ravel(), source.y.to_delayed().ravel())
     return [delayed((X, y)) for X, y in pieces]
 
 

@@ -25,7 +25,7 @@ class DaskSource(RowSource):
         self.target = None if y is None else "y"
         self.X = X.rechunk({1: -1})
         self.columns, self.named = numbered(X.shape[1]) if columns is None else tuple(columns), columns is not None
-        if y is not None and self.X.numblocks[0] != y.numblocks[0]:
+        if y is not None and not np.array_equal(self.X.chunks[0], y.chunks[0], equal_nan=True):
             self.y = y.rechunk({0: self.X.chunks[0]})
         self.n_rows = None if np.isnan(X.shape[0]) else int(X.shape[0])
 
