@@ -347,11 +347,12 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False):
 
 
 # book/engineering/sums.ipynb, cell sums-35
-def block_sweep(blocks, parameters, priors, inner=1, estep=estep, mstep=mstep):
+def block_sweep(blocks, parameters, priors, inner=1, estep=estep, maximise=None):
     """One canonical sweep over blocks.  [eq-sweep, eq-mstep-bound]
 
     blocks of make_blocks or of the last sweep, parameters; both stay as they are
-    estep, mstep  the E-step of a block, the M-step: others may take their place
+    estep  the E-step of a block: another kernel may take its place
+    maximise  takes the place of mstep, where a model has another M-step
     -> renewed blocks, Parameters, bound after the M-step (nats)
     """
     prep, total, renewed = prepare(parameters), None, []
@@ -361,6 +362,6 @@ def block_sweep(blocks, parameters, priors, inner=1, estep=estep, mstep=mstep):
             sums, omega, fresh = estep(prep, rows, omega, inner, gamma)
             total = sums if total is None else add_sums(total, sums)
             renewed.append(Block(rows, omega, None if gamma is None else fresh))
-    after, log_normaliser = mstep(total, parameters, priors)
+    after, log_normaliser = (maximise or mstep)(total, parameters, priors)
     bound = total.bound - expected_log_joint(total, prep) + log_normaliser
     return tuple(renewed), after, bound
