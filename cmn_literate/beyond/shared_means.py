@@ -278,7 +278,7 @@ def higher_sweep(blocks, parameters, higher, priors, above, inner=1):
     mean, var = shared_update(p, force.v0, above.v00)
     g = g._replace(mean=mean, var=var)
     about = partial(mstep_about, higher=g, above=above)
-    blocks, p, bound = block_sweep(blocks, p, force, inner, mstep=about)
+    blocks, p, bound = block_sweep(blocks, p, force, inner, maximise=about)
     kl = higher_kl(p, g, priors, above)
     return blocks, p, g, bound - kl["shared"] - kl["scales"]
 

@@ -217,7 +217,7 @@ def _wide_means(m, v, digits=12):
     return total
 
 
-def stick_means(m, v, digits=10):
+def stick_means(m, v, digits=12):
     """E sigma(psi) and E sigma(-psi), psi ~ N(m, v), as probabilities.
     [eq-pred-pair]   m, v (P,) -> (P,), (P,); relative accuracy in both tails"""
     tail, low = -np.abs(m), np.empty(m.shape)

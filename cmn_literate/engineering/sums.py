@@ -356,11 +356,12 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False, weight=Non
 
 # book/engineering/sums.ipynb, cell sums-36
 def block_sweep(blocks, parameters, priors, inner=1, estep=estep, n_jobs=1,
-                mstep=mstep):
+                maximise=None):
     """One canonical sweep over blocks.  [eq-sweep, eq-mstep-bound]
 
     blocks of make_blocks or of the last sweep, parameters; both stay as they are
-    estep, mstep  the E-step of a block, the M-step: others may take their place
+    estep  the E-step of a block: another kernel may take its place; maximise: another
+           M-step, of the same arguments
     n_jobs threads; no bit depends on it  [eq-fixed-order]
     -> renewed blocks, Parameters, bound after the M-step (nats)
     """
@@ -376,6 +377,6 @@ def block_sweep(blocks, parameters, priors, inner=1, estep=estep, n_jobs=1,
     for sums, block in in_order(visit, blocks, n_jobs):
         total = sums if total is None else add_sums(total, sums)
         renewed.append(block)
-    after, log_normaliser = mstep(total, parameters, priors)
+    after, log_normaliser = (maximise or mstep)(total, parameters, priors)
     bound = total.bound - expected_log_joint(total, prep) + log_normaliser
     return tuple(renewed), after, bound
