@@ -385,8 +385,8 @@ MUTANTS = [
     Mutant("slices-unscaled", "predict", "+ scale[:, :, None] * t", "+ t", PREDICT),
     Mutant("slices-of-one-expert", "predict", "for nu in dof]", "for nu in dof[:1] for _ in dof]", PREDICT),
     # classifier
-    Mutant("scale-is-variance", "classifier", "scale = rest.std(axis=0)", "scale = rest.var(axis=0)", CLASSIFIER),
-    Mutant("constant-columns", "classifier", "np.where(flat, 1.0, scale)", "np.where(flat, scale, scale)", CLASSIFIER),
+    Mutant("scale-is-variance", "sources", "scale = rest.std(axis=0)", "scale = rest.var(axis=0)", CLASSIFIER),
+    Mutant("constant-columns", "sources", "if tiny.any() else 0.0\n    flat = np.minimum(scale, top) <= 2", "if tiny.any() else 0.0\n    flat = np.minimum(scale, top) < 0", CLASSIFIER),
     Mutant("entropy-without-weights", "uncertainty", "return -np.sum(np.exp(log_p) * np.where", "return -np.sum(np.where", CLASSIFIER),
     Mutant("between-is-not-the-rest", "uncertainty", "Uncertainty(total, within, total - within,", "Uncertainty(total, within, total,", CLASSIFIER),
     Mutant("offset-sign", "uncertainty", "p.M[:, :, -1] - slope @ mean", "p.M[:, :, -1] + slope @ mean", CLASSIFIER),

@@ -130,9 +130,10 @@ def test_a_checkpoint_and_its_tilts_belong_together(tmp_path):
     go = lambda **others: fit_source(source(), checkpoint=path, size=50, portion=100, **FIT | {"max_sweeps": 3} | others)
     go()
     kept = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
-    for name, damage in (("c.npz.tilts0", lambda b: b[:-8]), ("c.npz.tilts0", lambda b: b[:-8] + bytes(8)), ("c.npz.tilts0", lambda b: b"")):
+    name = "c.npz.tilts0"
+    for damage, words in ((lambda b: b[:-8], "block 7, got"), (lambda b: b[:-8] + bytes(8), "the checkpoint, got others"), (lambda b: b"", "block 7, got 0")):
         (tmp_path / name).write_bytes(damage(kept[name]))
-        with pytest.raises(ValueError, match="c.npz.tilts0: expected the tilts of .*belong together"):
+        with pytest.raises(ValueError, match=f"c.npz.tilts0: expected the tilts of {words}.*belong together"):
             go(max_sweeps=5)
         (tmp_path / name).write_bytes(kept[name])
         (tmp_path / "c.npz").write_bytes(kept["c.npz"])
