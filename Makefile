@@ -88,7 +88,7 @@ scale: $(READY)         ## time and memory from a thousand rows to ten million, 
 results: $(READY)       ## run what is missing of a study: make results STUDY=restarts (stop and start as you like)
 	$(PY) -m experiments run $(STUDY)
 
-results-check: $(READY) ## run a random sample of the stored cells again and compare
+results-check: $(READY) # run a random sample of the stored cells again and compare
 	$(PY) -m experiments check $(STUDY)
 
 vectors: $(READY)       ## compute the conformance vectors again; git diff should be empty (minutes)

@@ -249,7 +249,8 @@ class Crew:
 
     def samples(self):
         """The sample of the rows for the start.   -> Sample"""
-        return self.gather(lambda c: self.submit(sample_of, self.shards[c]), self.tree(merge_samples))
+        return self.gather(
+            lambda c: self.submit(sample_of, self.shards[c], workers=[self.homes[c]]), self.tree(merge_samples))
 
     def tree(self, add):
         """What gather takes as its root: futures added in the order of the rows."""
