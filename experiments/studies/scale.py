@@ -20,7 +20,7 @@ import numpy as np
 COLUMNS, EXPERTS, HELD_OUT, PART = 20, 4, 20_000, 500_000
 SWEEP_ROWS = (1_000, 10_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 WAYS = ("memory", "files", "dask", "sgd")
-FITS = ((1_000_000, 40), (10_000_000, 5))                # rows, passes
+FITS = ((10_000_000, 5),)                               # rows, passes
 # (d, K, h, L) of the points at which a row is timed: the first are fitted, the others foretold
 FITTED = ((2, 10, 4, 5), (2, 10, 1, 2), (8, 10, 2, 3), (20, 4, 1, 2), (20, 10, 4, 5), (20, 20, 2, 3), (60, 4, 1, 2), (60, 10, 4, 5), (2, 40, 2, 3),
           (2, 10, 8, 9), (20, 5, 8, 9))
