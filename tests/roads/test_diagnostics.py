@@ -70,7 +70,7 @@ def test_chains_that_stand_still(az, places, n):
     """At different values nothing is more wrong; the folds, which may be constant, must not hide it."""
     x = np.repeat(np.array(places, float)[:, None], n, axis=1)
     assert split_rhat(x) == split_rhat(x, "plain") == rhat(x) == np.inf
-    assert az.rhat(x, method="rank") > 1e9
+    assert not az.rhat(x, method="rank") < 1e6             # rounding within the chains, or nan where its loops are compiled
     assert_allclose(ess_bulk(x), az.ess(x, method="bulk"), rtol=1e-10)
     noise = default_rng(0).normal(size=(*x.shape, 2))
     assert worst(np.concatenate([noise, x[..., None]], axis=2)).rhat == np.inf
