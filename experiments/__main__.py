@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments import harness, store, studies
-from experiments.compare import compare, compare_metrics, sample, siblings
+from experiments.compare import compare, compare_metrics, sample, slacks
 from experiments.grid import DATASETS, SETTINGS, SMALL, TABLE_ROWS, Cell
 from experiments.report import estimate, whole_cost
 
@@ -145,7 +145,7 @@ def difference(module, cell, record, again, records):
     if module.Cell is not Cell:
         bad = compare_metrics(record, again, getattr(module, "TOLERANCE", 1e-6), getattr(module, "TIMED", ()))
         return "; ".join(bad) or "the same", bool(bad)
-    bad = compare(record, again, siblings(cell, records))
+    bad = compare(record, again, slacks(cell, records))
     return "; ".join(bad) or ("the same" if not compare(record, again) else "within the spread over seeds"), bool(bad)
 
 

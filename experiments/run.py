@@ -147,8 +147,8 @@ def run_cell(cell, data_home=None, overrides=None, models=None):
     few = cell.n_train <= waic_size(cell.dataset) or cell.seed < 4     # 200 draws of many rows can cost more than the fit
     metrics = held_out(data.y[test], log_p) | training_scores(model, data.X[train], data.y[train], few, cell.seed) | climb_scores(model)
     return {
-        "setting": {"method": model.method, **(model.method_options or {}), "n_experts": model.n_experts, **DATA["estimator"],
-                    "priors": DATA["priors"]},
+        "setting": {"method": model.method, "n_experts": model.n_experts, **DATA["estimator"], "priors": DATA["priors"],
+                    **(model.method_options or {})},
         "metrics": {name: plain(number) for name, number in metrics.items()},
         "trace": {"objective": DATA["methods"][cell.method]["objective"], "length": len(model.trace_), "value": thin(model.trace_)},
         "log_p": packed(log_p),

@@ -12,7 +12,7 @@ import pytest
 
 from cmn_literate.use.datasets import SPLITS, training_sizes
 from experiments import figures, grid, harness, pool, report, run, store, studies
-from experiments.compare import compare, compare_metrics, sample, siblings
+from experiments.compare import compare, compare_metrics, prior_of_variances, sample, siblings, slacks
 from experiments.grid import (DATA, DATASETS, SETS, SETTINGS, SMALL, TABLE_LIMIT, Cell, options_of, plan, sizes, small_cells, waic_size)
 from experiments.provenance import Clock, provenance
 
@@ -350,9 +350,11 @@ def test_a_climb_is_compared_along_its_trace_and_a_sampler_at_its_end():
     assert compare(climb, record(CELL) | trace(-9.0, -5.0, -4.0)) == []
     assert compare(climb, record(CELL) | trace(-9.0, -5.1, -4.0)) == ["trace -5 -> -5.1"]
     assert "points of trace 3 -> 2" in compare(climb, record(CELL) | trace(-9.0, -4.0))
-    draws = [record(Cell("iris", 25, "nuts", s)) | trace(-9.0, -5.0, -4.0 + 0.1 * s) for s in range(8)]
-    assert compare(draws[0], draws[0] | trace(-7.0, -3.0, -4.3), draws[1:]) == []
-    assert compare(draws[0], draws[0] | trace(-9.0, -5.0, -6.0), draws[1:]) == ["end of trace -4 -> -6"]
+    cells = [Cell("iris", 25, "nuts", s) for s in range(8)]
+    draws = {c: record(c) | trace(-9.0, -5.0, -4.0 + 0.1 * c.seed) for c in cells}
+    first, slack = draws[cells[0]], slacks(cells[0], draws)
+    assert compare(first, first | trace(-7.0, -3.0, -4.3), slack) == []
+    assert compare(first, first | trace(-9.0, -5.0, -6.0), slack) == ["end of trace -4 -> -6"]
 
 
 def test_a_sample_takes_one_cell_of_each_method_in_turn():
@@ -422,18 +424,35 @@ def test_a_quick_cell_run_again_is_what_was_stored(cell):
     assert again["provenance"]["scoring_cpu_seconds"] > 0 and store.checked(again, Cell) == cell
     y = run.split(cell)[0].y[run.split(cell)[2]]
     assert store.log_p(again)[np.arange(len(y)), y].mean() == pytest.approx(again["metrics"]["lpd"], rel=1e-6)
-    assert compare(stored[cell], again, siblings(cell, stored)) == []
+    assert compare(stored[cell], again, slacks(cell, stored)) == []
 
 
-def test_a_run_that_is_off_by_more_than_its_spread_is_named():
+def test_a_run_that_is_off_by_more_than_two_independent_runs_are_is_named():
     cells = [Cell("iris", 25, "bbvi", s) for s in range(8)]
     stored = {c: record(c, lpd=-0.3 + 0.01 * c.seed) for c in cells}
-    others = siblings(cells[0], stored)
-    assert len(others) == 7
-    sd = np.std([-0.3 + 0.01 * s for s in range(8)], ddof=1)
-    assert compare(stored[cells[0]], record(cells[0], lpd=-0.3 + 4.9 * sd), others) == []
-    assert compare(stored[cells[0]], record(cells[0], lpd=-0.3 + 5.1 * sd), others)[0].startswith("lpd")
-    assert compare(stored[cells[0]], record(cells[0], lpd=float("nan")), others)
+    assert len(siblings(cells[0], stored)) == 7
+    slack = slacks(cells[0], stored)
+    # the quantile of Student's law with 7 degrees that one draw of a thousand exceeds (5.408), from a table
+    assert slack["lpd"] == pytest.approx(5.408 * np.sqrt(2 * 0.01**2 * 6.0), rel=1e-3)
+    assert compare(stored[cells[0]], record(cells[0], lpd=-0.3 + 0.99 * slack["lpd"]), slack) == []
+    assert compare(stored[cells[0]], record(cells[0], lpd=-0.3 + 1.01 * slack["lpd"]), slack)[0].startswith("lpd")
+    assert compare(stored[cells[0]], record(cells[0], lpd=float("nan")), slack)
+
+
+def test_the_law_of_variances_is_found_and_holds_its_promise():
+    rng = np.random.default_rng(0)
+    spread = np.sqrt(0.04 * 6 / rng.chisquare(6, size=4000))           # variances: 6 degrees around .04
+    runs = rng.normal(size=(4000, 4)) * spread[:, None]
+    nu0, s0 = prior_of_variances(runs.var(axis=1, ddof=1), np.full(4000, 3))
+    assert nu0 == pytest.approx(6, rel=0.15) and s0 == pytest.approx(0.04, rel=0.05)
+    rec = {Cell("iris", n, "gibbs", s): record(Cell("iris", n, "gibbs", s), lpd=-1 + 0.1 * runs[n, s]) for n in range(300) for s in range(4)}
+    again = -1 + 0.1 * rng.normal(size=300) * spread[:300]
+    limits = [slacks(Cell("iris", n, "gibbs", 0), rec)["lpd"] for n in range(0, 300, 10)]
+    assert np.mean(np.abs(again[::10] + 1 - 0.1 * runs[:300:10, 0]) > limits) == 0
+    assert np.mean(limits) < 0.1 * 0.2 * 12                             # eight standard deviations and not eighteen
+    same = {c: r | {"metrics": r["metrics"] | {"lpd": -1.0}} for c, r in rec.items() if c.n_train == 7}
+    assert slacks(Cell("iris", 7, "gibbs", 0), rec | same)["lpd"] > 0   # four seeds that agree by chance
+    assert prior_of_variances([0.0, 1.0], [3, 3])[0] == 0
 
 
 def test_metrics_of_a_study_are_compared_one_by_one_but_for_times():
@@ -451,12 +470,13 @@ def test_a_lone_nuts_cell_is_compared_with_the_spread_of_gibbs():
     stored[alone] = record(alone, lpd=-0.3)
     others = siblings(alone, stored)
     assert [r["cell"]["method"] for r in others] == ["gibbs"] * 4
-    sd = np.std([-0.5 + 0.01 * s for s in range(4)], ddof=1)
-    assert compare(stored[alone], record(alone, lpd=-0.3 + 4.9 * sd), others) == []
-    assert compare(stored[alone], record(alone, lpd=-0.3 + 5.1 * sd), others)[0].startswith("lpd")
+    limit = slacks(alone, stored)["lpd"]
+    assert limit == slacks(gibbs[0], stored)["lpd"] > 0
+    assert compare(stored[alone], record(alone, lpd=-0.3 + 0.99 * limit), slacks(alone, stored)) == []
+    assert compare(stored[alone], record(alone, lpd=-0.3 + 1.01 * limit), slacks(alone, stored))[0].startswith("lpd")
     twin = alone._replace(seed=1)
     assert siblings(alone, stored | {twin: record(twin)}) == [record(twin)]
-    assert siblings(Cell("iris", 25, "bbvi", 0), stored) == []
+    assert siblings(Cell("iris", 25, "bbvi", 0), stored) == [] and slacks(Cell("iris", 25, "bbvi", 0), stored) is None
 
 
 def test_figure_shows_every_stored_point_and_names_its_seeds():
