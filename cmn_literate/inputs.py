@@ -108,14 +108,19 @@ def class_factors(y, classes, class_weight, weight):
     return factors[codes]
 
 
-def weigh_rows(X, y, est, sample_weight=None):
-    """Rows, labels and weights of an estimator's data, the rows of weight 0 left out; weights None if each row counts once."""
+def weigh_rows(X, y, est, sample_weight=None, chunk_of=None):
+    """Rows, labels and weights of an estimator's data, the rows of weight 0 left out; weights None if each row counts once.
+
+    chunk_of: the label set of the stream, if these rows are not all; ValueError then for class_weight "balanced", which asks for all of them.
+    """
     if sample_weight is None and est.class_weight is None:
         return X, y, None
     check_learner_weights(est.method)
     weight = np.ones(len(X)) if sample_weight is None else check_weights(sample_weight, len(X))
     if est.class_weight is not None:
-        weight = weight * class_factors(y, est.classes, est.class_weight, weight)
+        if chunk_of is not None and isinstance(est.class_weight, str):
+            raise ValueError(f"class_weight: expected a dict or None for partial_fit, which does not see all rows, got {est.class_weight!r}")
+        weight = weight * class_factors(y, est.classes if chunk_of is None else chunk_of, est.class_weight, weight)
         check_weights(weight, len(X))
     keep = weight > 0
     weight = weight[keep]

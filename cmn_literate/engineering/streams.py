@@ -16,7 +16,7 @@ __all__ = ["factor_sums", "pack_entries", "factors_from_sums", "combine", "prior
 import numpy as np
 from scipy.special import gammaln
 
-from cmn_literate.engineering.fit import Fit
+from cmn_literate.engineering.fit import Fit, count_rows
 from cmn_literate.engineering.packed import lower_triangle, unpack_symmetric
 from cmn_literate.engineering.sources import ColumnMoments, block_moments, merge_moments, moment_scale
 from cmn_literate.engineering.starts import init_parameters
@@ -170,23 +170,23 @@ def seen_sums(result):
 
 
 def absorb(base, reference, start, X, y, priors, max_sweeps=500, tol=1e-6, inner=1,
-           shared=False):
+           shared=False, weight=None):
     """Coordinate ascent on new rows; what earlier ones left is part of the prior.
-    [eq-stream-posterior, eq-stop]
+    [eq-stream-posterior, eq-stream-weights, eq-stop]
 
     base       Sums about reference (K,h,D): prior_sums, and the share of earlier rows,
                or factor_sums of any Parameters that serve as the prior
-    start      Parameters to begin with;  X (n,d), y (n,) new rows
+    start      Parameters to begin with;  X (n,d), y (n,) new rows, weight (n,) or None
     others as in fit; priors is handed on -> Fit: elbo is the bound of all rows so far
     """
     (K, h, _), n_classes = start.M.shape, len(start.beta1_mu) + 1
-    blocks = make_blocks(X, y, K, h, n_classes, shared)
+    blocks = make_blocks(X, y, K, h, n_classes, shared, weight)
     p, elbo, converged = start, [], False
     while len(elbo) < max_sweeps and not converged:
         blocks, share = gather(blocks, p, inner)
         total = combine((1, rebase(base, p.M - reference)), (1, share))
         p, bound = factors_from_sums(total, p.M)
-        converged = bool(elbo) and bool(bound - elbo[-1] < tol * len(X))
+        converged = bool(elbo) and bool(bound - elbo[-1] < tol * count_rows(blocks))
         elbo.append(float(bound))
     return Fit(p, np.array(elbo), len(elbo), converged, n_classes, priors, shared)
 
@@ -211,23 +211,24 @@ def _past(est, moments):
         yield base, reference, factors_from_sums(base, reference)[0]
 
 
-def _begin(est, Z, codes, n_classes):
+def _begin(est, Z, codes, n_classes, weight):
     """The same for a first call: nothing seen yet, and the starts of fit."""
     sizes = est.n_experts, est.latent_dim or default_latent_dim(n_classes), n_classes
     for rng in as_generator(est.random_state).spawn(est.n_init):
-        start = init_parameters(Z, codes, *sizes, est.priors, rng, est.init)
+        start = init_parameters(Z, codes, *sizes, est.priors, rng, est.init, weight)
         yield prior_sums(est.priors, start), start.M, start
 
 
-def learn_chunk(est, X, codes):
+def learn_chunk(est, X, codes, weight=None):
     """Let an estimator learn from further rows.
-    [eq-stream-seen, eq-stream-units, eq-moments-merge]
+    [eq-stream-seen, eq-stream-units, eq-stream-weights, eq-moments-merge]
 
     est: its options and classes_, and after an earlier call fits_, mean_, scale_,
-    method_, moments_; X (n,d) as given, codes (n,).  Sets these, n_rows_seen_, calls_.
+    method_, moments_; X (n,d) as given, codes (n,), weight (n,) > 0 or None: once each
+    Sets these, n_rows_seen_, calls_.
     ValueError for a model, or an option, that cannot go on.
     """
-    first, moments = not hasattr(est, "fits_"), block_moments(X)
+    first, moments, before = not hasattr(est, "fits_"), block_moments(X, weight), 0
     if {est.method, getattr(est, "method_", "cavi")} != {"cavi"}:
         raise ValueError('method: expected "cavi" for partial_fit, got '
                          f'{getattr(est, "method_", est.method)!r}')
@@ -236,26 +237,27 @@ def learn_chunk(est, X, codes):
                          f"the first call, got {est.n_experts}")
     check_memory(*X.shape, est.n_experts, est.latent_dim, len(est.classes_))
     if not first:
-        moments = merge_moments(_moments_so_far(est), moments)
+        past = _moments_so_far(est)
+        before, moments = getattr(est, "n_rows_seen_", round(past.n)), merge_moments(past, moments)
     mean, scale = moment_scale(moments, est.standardize)
     if not np.isfinite(scale).all():
         raise ValueError("X: expected values whose squares are finite")
     Z, begun = (X - mean) / scale, _past(est, moments)
     if first:
-        begun = _begin(est, Z, codes, len(est.classes_))
+        begun = _begin(est, Z, codes, len(est.classes_), weight)
     fits = [absorb(*each, Z, codes, est.priors, est.max_sweeps, est.tol, est.inner,
-                   est.omega1 == "shared") for each in begun]
+                   est.omega1 == "shared", weight) for each in begun]
     if first and est.select != "average":
         fits = [max(fits, key=lambda result: result.elbo[-1])]
     est.fits_, est.method_, est.moments_ = fits, "cavi", moments
-    est.mean_, est.scale_, est.n_rows_seen_ = mean, scale, moments.n
+    est.mean_, est.scale_, est.n_rows_seen_ = mean, scale, before + len(X)
     est.calls_ = (*getattr(est, "calls_", ()), ("partial_fit", len(X)))
 
 
 def _moments_so_far(est):
-    """Moments of the rows that est has seen; a model of an older file knows its rows
-    from its posterior.  [eq-stream-seen]"""
+    """Moments of the rows that est has seen; a model of an older file knows how much
+    they weigh from its posterior.  [eq-stream-seen]"""
     if hasattr(est, "moments_"):
         return ColumnMoments(*est.moments_)
     share = seen_sums(est.fits_[0])
-    return ColumnMoments(round(share.n_k.sum()), est.mean_, est.scale_)
+    return ColumnMoments(share.n_k.sum(), est.mean_, est.scale_)

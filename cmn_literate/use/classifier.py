@@ -189,18 +189,22 @@ class CMNClassifier(Estimator):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
-    def partial_fit(self, X, y, classes=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from further rows X (n, d), y (n,), which are not kept.   -> self
 
-        classes: the label set, needed in the first call unless it is an option.  Goes
-        on after fit and load.  mean_, scale_, elbo_ are of all rows.  Method "cavi",
-        without accelerate.  ValueError as in fit; on any error self stays as it was.
+        classes: the label set, needed in the first call unless it is an option
+        sample_weight (n,) >= 0: a weight of 2 is the row twice in this chunk, 0 no row
+        Goes on after fit and load.  mean_, scale_, elbo_ are of all rows.  Method "cavi",
+        without accelerate; class_weight may be a dict.  ValueError as in fit; on any
+        error self stays as it was.
         """
         new, known = copy(self), hasattr(self, "fits_")
         new._check_options()
         X, y = new.check_data(X, y=plain_labels(y), reset=not known)
-        new.classes_, codes = encode_labels(y, chunk_classes(self, classes))
-        learn_chunk(new, X, codes)
+        labels = chunk_classes(self, classes)
+        X, y, weight = weigh_rows(X, y, new, sample_weight, labels)
+        new.classes_, codes = encode_labels(y, labels)
+        learn_chunk(new, X, codes, weight)
         new.summarize()
         self.__dict__ = vars(new)
         return self
