@@ -4,8 +4,8 @@
 All ways of learning from blocks differ in what they remember of a block: nothing (stochastic
 steps), that it was counted (a stream), or its share (memoized ascent). With the share the bound is
 exact after every block and never falls. And because an M-step is a full step in natural
-parameters, one may go farther than that: over-relaxed steps, guarded by the bound, need fewer than
-half of the passes.
+parameters, one may go farther than that: over-relaxed sweeps, guarded by the bound and with the
+latent axes at their best, need at most half of the passes on each of our eight data sets.
 """
 
 __all__ = ["cut_blocks", "natural_step", "robbins_monro", "stochastic_pass", "Memo", "begin_memo",
@@ -57,7 +57,7 @@ def natural_step(parameters, base, share, rho, weight=1.0):
     """A step of size rho along the natural gradient.
     [eq-streaming-step, eq-streaming-svi]
 
-    base (prior) and share, Sums about parameters.M; weight N/B of the share
+    base (prior) and share, Sums about parameters.M; weight N/N_B of the share
     -> Parameters;  rho=1 and weight=1 is the M-step
     """
     p = parameters
@@ -65,8 +65,10 @@ def natural_step(parameters, base, share, rho, weight=1.0):
         (1 - rho, factor_sums(p, p.M)), (rho, base), (rho * weight, share)), p.M)[0]
 
 
+# book/beyond/streaming.ipynb, cell streaming-09
 def robbins_monro(t, delay=1.0, forget=0.6):
-    """Size of step t = 0, 1, ...: (t + delay)^-forget, at most 1.  [eq-streaming-svi]"""
+    """Size of a step after t = 0, 1, ... others: (t + delay)^-forget, at most 1.
+    [eq-streaming-svi]"""
     return min(1.0, (t + delay)**-forget)
 
 
@@ -87,7 +89,7 @@ def stochastic_pass(blocks, parameters, priors, rng, t=0, delay=1.0, forget=0.6,
     return tuple(blocks), p, t
 
 
-# book/beyond/streaming.ipynb, cell streaming-15
+# book/beyond/streaming.ipynb, cell streaming-16
 class Memo(NamedTuple):
     """Memoized ascent between two blocks.  [eq-streaming-memo]
 
@@ -115,7 +117,6 @@ def _settle(memo, priors, total=None):
                          bound=float(bound))
 
 
-# book/beyond/streaming.ipynb, cell streaming-16
 def begin_memo(blocks, parameters, priors, inner=1):
     """The first pass: every block's share with the same parameters, a sweep.
     [eq-streaming-memo]   -> Memo"""
@@ -125,6 +126,7 @@ def begin_memo(blocks, parameters, priors, inner=1):
     return _settle(first, priors)
 
 
+# book/beyond/streaming.ipynb, cell streaming-17
 def replace_share(memo, i, priors, inner=1):
     """E-step of block i, its share replaced, M-step.
     [eq-streaming-memo, eq-stream-rebase]   -> Memo, whose bound is no lower"""
@@ -138,6 +140,7 @@ def replace_share(memo, i, priors, inner=1):
                    priors, total)
 
 
+# book/beyond/streaming.ipynb, cell streaming-18
 def memo_pass(memo, priors, inner=1, fresh=True):
     """Every block once; then a total made afresh from all shares.
     [eq-streaming-memo]   -> Memo"""
@@ -146,7 +149,7 @@ def memo_pass(memo, priors, inner=1, fresh=True):
     return _settle(memo, priors) if fresh else memo
 
 
-# book/beyond/streaming.ipynb, cell streaming-20
+# book/beyond/streaming.ipynb, cell streaming-22
 def best_axes(parameters, priors):
     """Scale s (h,) and shift c (h,) of the latent axes that expand finds.
     [eq-expand-scale, eq-expand-shift, eq-streaming-axes]"""
@@ -184,7 +187,7 @@ def memo_axes(memo, priors):
         parameters=expand(memo.parameters, priors)), priors)
 
 
-# book/beyond/streaming.ipynb, cell streaming-22
+# book/beyond/streaming.ipynb, cell streaming-24
 class Relaxation(NamedTuple):
     """Over-relaxed sweeps between two passes.  [eq-streaming-relax]
 
@@ -204,6 +207,7 @@ def begin_relaxation(blocks, parameters):
     return Relaxation(tuple(blocks), parameters, parameters)
 
 
+# book/beyond/streaming.ipynb, cell streaming-25
 def overshoot(behind, ahead, stride):
     """Beyond ahead, on the line of natural parameters; half as far as long as that
     is no density.  [eq-streaming-relax]   -> Parameters, stride"""
@@ -217,7 +221,7 @@ def overshoot(behind, ahead, stride):
     return ahead, 1.0
 
 
-# book/beyond/streaming.ipynb, cell streaming-23
+# book/beyond/streaming.ipynb, cell streaming-26
 def relaxed_pass(climb, priors, inner=1, grow=1.1, axes=True):
     """A sweep from beyond the last M-step, taken back if the bound falls.
     [eq-streaming-relax, eq-streaming-axes]
@@ -239,7 +243,7 @@ def relaxed_pass(climb, priors, inner=1, grow=1.1, axes=True):
     return Relaxation(blocks, p, at, stride * grow, float(bound), climb.refused)
 
 
-# book/beyond/streaming.ipynb, cell streaming-25
+# book/beyond/streaming.ipynb, cell streaming-28
 def fit_in_blocks(X, y, n_experts=10, latent_dim=None, n_classes=None,
                   priors=Priors(),  # noqa: B008  Priors are frozen
                   rng=0, method="relaxed", n_blocks=8, max_passes=500, tol=1e-6,

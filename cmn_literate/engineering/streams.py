@@ -96,6 +96,7 @@ def combine(*terms):
                   for fields in zip(*(s for _, s in terms))))
 
 
+# book/engineering/streams.ipynb, cell streams-11
 def prior_sums(priors, parameters, reference=None):
     """The prior's share: factor_sums of the prior, written out.  [eq-stream-natural]
 
@@ -112,7 +113,6 @@ def prior_sums(priors, parameters, reference=None):
                 np.zeros((K - 1, D)))
 
 
-# book/engineering/streams.ipynb, cell streams-11
 def _identities(count, m):
     """So many packed identities (count, m(m+1)/2)."""
     i, j = lower_triangle(m)[:2]
@@ -147,6 +147,7 @@ def rebase(sums, move):
     return sums._replace(cross=sums.cross - moved, squares=squares)
 
 
+# book/engineering/streams.ipynb, cell streams-15
 def change_inputs(sums, W):
     """Sums of the same rows when their padded inputs x~ become W x~ (D,D), about
     reference W^-1.  [eq-stream-inputs]"""
@@ -157,7 +158,7 @@ def change_inputs(sums, W):
                          gate_linear=sums.gate_linear @ W.T)
 
 
-# book/engineering/streams.ipynb, cell streams-17
+# book/engineering/streams.ipynb, cell streams-18
 def seen_sums(result):
     """Share of all rows that a fit has seen, about its M.  [eq-stream-seen]
 
@@ -191,7 +192,7 @@ def absorb(base, reference, start, X, y, priors, max_sweeps=500, tol=1e-6, inner
     return Fit(p, np.array(elbo), len(elbo), converged, n_classes, priors, shared)
 
 
-# book/engineering/streams.ipynb, cell streams-20
+# book/engineering/streams.ipynb, cell streams-24
 def _units(old, new):
     """W of the change from one (mean, scale) to another.  [eq-stream-units]"""
     (m, s), (mean, scale) = old, new

@@ -246,6 +246,63 @@ def test_names_of_columns_are_kept_and_compared():
     assert est.n_rows_seen_ == 120
 
 
+# ---- weights
+
+COUNT = np.random.default_rng(1).integers(0, 4, size=240)
+
+
+def weighted(cuts, est=None, weight=COUNT, copies=False):
+    """A stream of rows with weights, or of as many copies."""
+    est = make() if est is None else est
+    for start, stop in zip(cuts, cuts[1:]):
+        rows = np.repeat(np.arange(start, stop), weight[start:stop]) if copies else slice(start, stop)
+        est.partial_fit(X[rows], NAMES[Y[rows]], NAMES, **({} if copies else {"sample_weight": weight[rows]}))
+    return est
+
+
+@pytest.mark.parametrize("how", [{}, {"omega1": "shared"}, {"init": "random", "n_init": 2}, {"standardize": False}, {"tol": 1e-2, "inner": 2}], ids=str)
+def test_weights_are_copies_in_every_chunk(how):
+    one, other = weighted([0, 100, 130, 240], make(**how)), weighted([0, 100, 130, 240], make(**how), copies=True)
+    assert one.n_sweeps_ == other.n_sweeps_
+    assert_allclose(one.elbo_, other.elbo_, rtol=1e-10)
+    assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=1e-8, atol=1e-10)
+    for u, v in zip((one.mean_, one.scale_, one.moments_[0]), (other.mean_, other.scale_, other.moments_[0])):
+        assert_allclose(u, v, rtol=1e-10)
+    assert one.n_rows_seen_ == (COUNT > 0).sum() and other.n_rows_seen_ == COUNT.sum()
+    assert [n for _, n in one.calls_] == [(COUNT[s:e] > 0).sum() for s, e in ((0, 100), (100, 130), (130, 240))]
+
+
+def test_one_weighted_call_is_the_weighted_fit_and_ones_are_no_weights():
+    weight = np.random.default_rng(2).uniform(0.1, 3, size=240)
+    one, other = make().partial_fit(X, NAMES[Y], NAMES, weight), make().fit(X, NAMES[Y], sample_weight=weight)
+    assert_allclose(one.elbo_, other.elbo_, rtol=1e-10)
+    assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=1e-7)
+    assert_array_equal(weighted([0, 100, 240], weight=np.ones(240)).predict_proba(X), streamed([0, 100, 240]).predict_proba(X))
+
+
+def test_a_weighted_model_goes_on_after_load_with_its_weight(tmp_path):
+    weight = np.where(np.arange(150) % 3, 2.5, 0.0)
+    est = make().fit(X[:150], NAMES[Y[:150]], sample_weight=weight)
+    est.save(tmp_path / "model.npz")
+    loaded = CMNClassifier.load(tmp_path / "model.npz")
+    assert loaded.n_rows_seen_ == 100 and loaded.moments_[0] == weight.sum()
+    for model in (est, loaded):
+        model.partial_fit(X[150:], NAMES[Y[150:]], sample_weight=np.full(90, 0.5))
+        assert_allclose(2 * (model.fits_[0].parameters.a - 2.0).sum(), weight.sum() + 45, rtol=1e-9)
+        assert_allclose(model.scale_, column_scale(X, True, np.r_[weight, np.full(90, 0.5)])[1], rtol=1e-10)
+        assert model.n_rows_seen_ == 190
+    assert_allclose(loaded.predict_proba(X), est.predict_proba(X), rtol=1e-9)
+
+
+def test_factors_of_classes_in_a_stream():
+    factor = {"ash": 2.0, "birch": 0.5, "elm": 0}
+    by_rows = np.select([NAMES[Y] == name for name in factor], list(factor.values()), 1.0)
+    one, other = streamed([0, 100, 240], make(class_weight=factor)), weighted([0, 100, 240], weight=by_rows)
+    assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+    both = make(class_weight={"ash": 2.0}).partial_fit(X, NAMES[Y], NAMES, sample_weight=COUNT)
+    assert_allclose(both.moments_[0], (COUNT * np.where(Y == 0, 2.0, 1.0)).sum())
+
+
 @pytest.mark.parametrize("call, match", [
     (lambda: make().partial_fit(X, NAMES[Y]), "classes: expected the label set in the first call"),
     (lambda: make().partial_fit(X, NAMES[Y], NAMES[:3]), "y: expected labels among"),
@@ -258,7 +315,12 @@ def test_names_of_columns_are_kept_and_compared():
     (lambda: streamed([0, 120]).set_params(tol="x").partial_fit(X, NAMES[Y]), "tol: expected"),
     (lambda: make(method="mle").partial_fit(X, NAMES[Y], NAMES), 'method: expected "cavi"'),
     (lambda: make().partial_fit(X[:0], NAMES[Y[:0]], NAMES), "0 sample"),
-    (lambda: streamed([0, 120]).partial_fit(X * 1e300, NAMES[Y]), "X: expected values")])
+    (lambda: streamed([0, 120]).partial_fit(X * 1e300, NAMES[Y]), "X: expected values"),
+    (lambda: streamed([0, 120]).partial_fit(X, NAMES[Y], sample_weight=COUNT[:9]), "sample_weight: expected one weight for each of 240 rows"),
+    (lambda: streamed([0, 120]).partial_fit(X, NAMES[Y], sample_weight=-1.0 * COUNT), "sample_weight: expected finite numbers >= 0"),
+    (lambda: make().partial_fit(X, NAMES[Y], NAMES, np.zeros(240)), "sample_weight: expected a positive weight"),
+    (lambda: make(class_weight="balanced").partial_fit(X, NAMES[Y], NAMES), "class_weight: expected a dict or None for partial_fit"),
+    (lambda: make(class_weight={"oak": 2}).partial_fit(X, NAMES[Y], NAMES), "class_weight: expected labels among")])
 def test_bad_call_is_named(call, match):
     with pytest.raises(ValueError, match=match), np.errstate(all="ignore"):
         call()
@@ -267,7 +329,7 @@ def test_bad_call_is_named(call, match):
 def test_model_stays_as_it_was_on_an_error():
     est = streamed([0, 120])
     before, kept = json.dumps(est.calls_), est.predict_proba(X)
-    for bad in (dict(X=X[:, :1], y=NAMES[Y]), dict(X=X, y=np.full(240, "oak"))):
+    for bad in (dict(X=X[:, :1], y=NAMES[Y]), dict(X=X, y=np.full(240, "oak")), dict(X=X, y=NAMES[Y], sample_weight=np.zeros(240))):
         with pytest.raises(ValueError):
             est.partial_fit(**bad)
     assert json.dumps(est.calls_) == before

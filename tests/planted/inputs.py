@@ -9,4 +9,6 @@ FAULTS = [
     ("choice-of-anything", "if value not in list(self.allowed):", "if not self.allowed:", TESTS),
     ("between-the-ends", "not self.low < value < self.high:\n            raise ValueError(f\"{name}", "not self.low <= value <= self.high:\n            raise ValueError(f\"{name}", TESTS),
     ("labels-of-this-fold", "codes = np.searchsorted(classes, y)", "codes = np.searchsorted(np.unique(y), y)", ("test_classifier.py",)),
+    ("chunk-is-balanced", "if chunk_of is not None and isinstance(est.class_weight, str):", "if False:", ("test_streams.py",)),
+    ("chunk-factors-of-other-labels", "est.classes if chunk_of is None else chunk_of", "est.classes", ("test_streams.py",)),
 ]

@@ -21,4 +21,10 @@ FAULTS = [
     ("chunk-moments-alone", "moments = merge_moments(_moments_so_far(est), moments)", "moments = merge_moments(moments, moments)", TESTS),
     ("chunk-reference-of-the-prior", "prior_sums(est.priors, result.parameters, reference)", "prior_sums(est.priors, result.parameters)", TESTS),
     ("chunk-forgets-calls", '(*getattr(est, "calls_", ()), ("partial_fit", len(X)))', '(("partial_fit", len(X)),)', TESTS),
+    ("absorb-without-weights", "blocks = make_blocks(X, y, K, h, n_classes, shared, weight)", "blocks = make_blocks(X, y, K, h, n_classes, shared)", TESTS),
+    ("absorb-stops-by-rows", "tol * count_rows(blocks)", "tol * len(X)", TESTS),
+    ("chunk-moments-without-weights", "block_moments(X, weight)", "block_moments(X)", TESTS),
+    ("chunk-start-without-weights", "est.priors, rng, est.init, weight)", "est.priors, rng, est.init)", TESTS),
+    ("chunk-absorbs-without-weights", 'est.omega1 == "shared", weight) for each', 'est.omega1 == "shared") for each', TESTS),
+    ("chunk-counts-weights-as-rows", "scale, before + len(X)", "scale, moments.n", TESTS),
 ]
