@@ -3,8 +3,8 @@
 
 A sweep over rows on many machines needs no row to move: each machine sends sums of a fixed size,
 added in a fixed order, and the fit is that of one machine to rounding. What a dead machine takes
-with it, its rows' tilts, can be made again from nothing without lowering the bound, and what a fit
-will cost can be counted beforehand.
+with it, its rows' tilts, can be made again from nothing without lowering the bound, and the
+seconds and bytes of a sweep can be counted beforehand.
 """
 
 __all__ = ["pairwise", "SHARD_ROWS", "MOST_SHARDS", "shard_rows", "shard_slices", "merge_surveys",
