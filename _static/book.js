@@ -72,6 +72,8 @@
     });
   }
 
+  const HINT = '<span class="scroll-hint" aria-hidden="true">scroll \u2192</span>';
+
   function hints() {
     const fits = (box) => box.scrollWidth - box.clientWidth <= 4;
     for (const box of document.querySelectorAll(".bd-article mjx-container[display=true]")) {        /* on a desk and on paper a formula is set smaller rather than cut */
@@ -88,8 +90,19 @@
       if (cut) box.setAttribute("tabindex", "0");
       else if (box.tagName !== "MJX-CONTAINER" || box.tabIndex === 0) box.removeAttribute("tabindex");
       if (cut && innerWidth < 700 && !after.nextElementSibling?.classList.contains("scroll-hint")) {
-        after.insertAdjacentHTML("afterend", '<span class="scroll-hint" aria-hidden="true">scroll \u2192</span>');
+        after.insertAdjacentHTML("afterend", HINT);
       }
+    }
+  }
+
+  function pictures() {                                   // panels side by side keep their letters on a phone, and scroll
+    for (const img of document.querySelectorAll(".bd-article figure > a > img")) {
+      const look = () => {
+        if (innerWidth >= 700 || img.naturalWidth < 1.7 * img.naturalHeight || img.parentElement.matches(".wide")) return;
+        img.parentElement.classList.add("wide");
+        img.parentElement.insertAdjacentHTML("afterend", HINT);
+      };
+      img.complete ? look() : img.addEventListener("load", look);
     }
   }
 
@@ -107,6 +120,7 @@
     addEventListener("hashchange", openTarget);
     cards();
     sidebar();
+    pictures();
     const typeset = window.MathJax?.startup?.promise;
     (typeset || Promise.resolve()).then(hints);
     document.addEventListener("toggle", () => setTimeout(hints, 0), true);

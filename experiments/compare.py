@@ -8,10 +8,13 @@ from scipy.stats import t as student
 from experiments.report import value, whole_cost
 
 # how far a repeated run may be from the stored one: a climb is the same arithmetic again, and errors of rounding grow
-# with the steps; a run that draws random numbers repeats its path too, unless rounding made it take another one, or the
+# with the steps: 20,000 of them end within 2e-4 of the stored objective with weights of hundreds, and the scores of a forecast
+# that is sure everywhere show that a hundred times larger: of such a climb the trace is held to the tolerance, the scores to
+# what another start would change; a run that draws random numbers repeats its path too, unless rounding made it take another one, or the
 # rule that turns random numbers into its start or into draws: then the stored run and the repeated one are two independent
 # draws, and in one comparison of a thousand they may lie further apart than `slacks` says
 TOLERANCE = {"cavi": 1e-6, "mle-network": 1e-3, "mle-exact": 1e-3}
+LONG_CLIMBS = ("mle-network", "mle-exact")
 SAME_PATH = 1e-6
 RARE = 1e-3
 COMPARED = ("accuracy", "lpd", "ece", "train_lpd")
@@ -28,7 +31,7 @@ def number(record, name):
 def compare(stored, again, slack=None):
     """Names of the numbers by which a repeated run of a cell of the grid differs from the stored one.
 
-    slack: how far a number of a method without a tolerance may be off, by its name (`slacks`).
+    slack: how far a number of a method without a tolerance, or a score of a long climb, may be off, by its name (`slacks`).
     Scores and the end of the trace are compared, and of a climb its whole trace.
     """
     method, bad = stored["cell"]["method"], []
@@ -41,7 +44,9 @@ def compare(stored, again, slack=None):
             at = int(np.argmax(np.abs(np.subtract(*ends))))
             pairs.append(("trace", ends[0][at], ends[1][at]))
     for name, a, b in pairs:
-        most = TOLERANCE[method] * max(1.0, abs(a)) if method in TOLERANCE else (slack or {}).get(name, SAME_PATH)
+        most, spread = TOLERANCE.get(method, 0.0) * max(1.0, abs(a)), (slack or {}).get(name, SAME_PATH)
+        if method not in TOLERANCE or method in LONG_CLIMBS and name in COMPARED:
+            most = max(most, spread)
         if not (abs(a - b) <= most or (np.isnan(a) and np.isnan(b))):
             bad.append(f"{name} {a:.6g} -> {b:.6g}")
     return bad

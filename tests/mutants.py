@@ -106,7 +106,8 @@ def sandbox(folder):
     for name in ("cmn_literate", "experiments", "tests", "tools", "results"):
         if (ROOT / name).exists():
             shutil.copytree(ROOT / name, folder / name, ignore=clean)
-    shutil.copy(ROOT / "pyproject.toml", folder)
+    for name in ("pyproject.toml", "_toc.yml"):
+        shutil.copy(ROOT / name, folder)
 
 
 def run(command, folder, inside="."):

@@ -1,4 +1,6 @@
 """Random problems shared by the tests of updates, bound and fit."""
+import tracemalloc
+
 import numpy as np
 from oracle import random_state_and_data
 
@@ -27,3 +29,23 @@ def problem(case, seed=0):
 
 def as_dict(state):
     return {field: np.array(value) for field, value in state.flat().items()}
+
+
+def peak_bytes(f):
+    """Largest memory, in bytes, that Python objects and arrays made by f() hold at once."""
+    tracemalloc.start()
+    f()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def random_spd(rng, *shape, condition=None):
+    """Positive definite matrices (..., m, m), with a prescribed condition number if asked."""
+    m = shape[-1]
+    if condition is None:
+        roots = rng.normal(size=(*shape, m + 3))
+        return roots @ roots.swapaxes(-1, -2)
+    Q = np.linalg.qr(rng.normal(size=(*shape, m)))[0]
+    P = (Q * np.geomspace(1, condition, m)) @ Q.swapaxes(-1, -2)
+    return (P + P.swapaxes(-1, -2)) / 2

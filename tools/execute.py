@@ -73,7 +73,8 @@ def cell_metadata(cell):
     for line in header(cell.source)[1:]:
         if not line.startswith(("#| alt:", "#| caption:", "#| name:")):
             raise CellError(f"{line!r}; below the marker stand '#| caption:', '#| alt:' and '#| name: fig-...'")
-    metadata = {"tags": ["hide-cell" if kind == "solution" else "hide-input"]} if folded(cell) else {}
+    tag = "hide-cell" if kind == "solution" else "hide-input" if folded(cell) else "remove-input" if cell.source.isidentifier() else None
+    metadata = {"tags": [tag]} if tag else {}                # a name alone shows a table, and says nothing beside it
     picture = {"image": {"alt": option(cell.source, "alt")}} if option(cell.source, "alt") else {}
     if option(cell.source, "caption"):
         name = option(cell.source, "name")

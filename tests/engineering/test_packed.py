@@ -1,6 +1,4 @@
 """Packed symmetric algebra: memory and blocks of rows; inverses over many shapes, types and condition numbers."""
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,19 +6,12 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from oracle import blocks, cmn
+from problems import peak_bytes, random_spd
 
 from cmn_literate.engineering.packed import (
     lower_triangle, outer_features, pack_quadratic, packed_gram, spd_inverse_stacked, unpack_symmetric)
 from cmn_literate.ideas.expfam import spd_inverse
 from cmn_literate.network.experts import weighted_gram
-
-
-def peak_bytes(f):
-    tracemalloc.start()
-    f()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
 
 
 # ---- blocks of rows
@@ -71,17 +62,6 @@ def test_packed_gram_is_the_readable_one(N, K):
 
 
 # ---- inverses
-
-def random_spd(rng, *shape, condition=None):
-    """Positive definite matrices (..., m, m), with a prescribed condition number if asked."""
-    m = shape[-1]
-    if condition is None:
-        roots = rng.normal(size=(*shape, m + 3))
-        return roots @ roots.swapaxes(-1, -2)
-    Q = np.linalg.qr(rng.normal(size=(*shape, m)))[0]
-    P = (Q * np.geomspace(1, condition, m)) @ Q.swapaxes(-1, -2)
-    return (P + P.swapaxes(-1, -2)) / 2
-
 
 def side_by_side(P):
     return np.ascontiguousarray(np.moveaxis(P, (-2, -1), (0, 1)))

@@ -344,6 +344,18 @@ def test_comparison_of_a_repeated_run():
     assert compare(record(slack), record(slack, lpd=-0.2 - 1e-5)) == []
 
 
+def test_the_scores_of_a_long_climb_may_move_as_with_another_start_and_its_trace_may_not():
+    cells = [Cell("iris", 40, "mle-network", s) for s in range(8)]
+    stored = {c: record(c, lpd=-4.0 + 0.1 * c.seed) | {"trace": {"length": 2, "value": [-9.0, -5.0]}} for c in cells}
+    first, slack = stored[cells[0]], slacks(cells[0], stored)
+    assert compare(first, record(cells[0], lpd=-3.99) | {"trace": {"length": 2, "value": [-9.0, -5.001]}}, slack) == []
+    assert compare(first, record(cells[0], lpd=-3.99) | {"trace": {"length": 2, "value": [-9.0, -5.01]}}, slack)[0].startswith("end of trace")
+    assert compare(first, record(cells[0], lpd=0.0) | {"trace": first["trace"]}, slack)[0].startswith("lpd")
+    climb = {c._replace(method="cavi"): record(c._replace(method="cavi"), lpd=-4.0 + 0.1 * c.seed) for c in cells}
+    one = cells[0]._replace(method="cavi")
+    assert compare(climb[one], record(one, lpd=-3.99), slacks(one, climb))[0].startswith("lpd")
+
+
 def test_a_climb_is_compared_along_its_trace_and_a_sampler_at_its_end():
     trace = lambda *values: {"trace": {"length": 3, "value": list(values)}}
     climb = record(CELL) | trace(-9.0, -5.0, -4.0)

@@ -230,6 +230,20 @@ def test_a_phone_is_told_what_scrolls(page, site):
     assert 0 < cut <= page.locator(".scroll-hint").count()
 
 
+def test_panels_side_by_side_keep_their_letters_on_a_phone(page, site):
+    widths = "all => all.map(i => [i.naturalWidth / i.naturalHeight, i.clientWidth, i.parentElement.clientWidth])"
+    page.set_viewport_size({"width": 390, "height": 800})
+    opened(page, site, CHAPTER)
+    page.wait_for_function("document.querySelectorAll('figure > a.wide').length > 0")
+    pictures = page.locator("article figure > a > img")
+    for ratio, width, seen in pictures.evaluate_all(widths):
+        assert width > 1.4 * seen if ratio > 1.7 else width <= seen      # drawn 711 px wide, so that 8 pt stay 6
+    assert page.evaluate("document.documentElement.scrollWidth") <= 391
+    page.set_viewport_size({"width": 1280, "height": 800})
+    opened(page, site, CHAPTER)
+    assert all(width <= seen for _, width, seen in pictures.evaluate_all(widths))
+
+
 @pytest.mark.parametrize("path", [pytest.param(path, marks=() if i % 6 == 0 and "/api/" not in path else pytest.mark.slow) for i, path in enumerate(ALL_PAGES)])
 def test_page_is_accessible(page, site, path):
     """No serious finding of axe, on light ground and on dark.  Code is left out: its colours are those of one style, looked at on one page."""

@@ -65,6 +65,11 @@ def assert_refused(folder, cell, complaint):
     assert path.read_bytes() == before
 
 
+def test_a_name_alone_shows_its_value_only():
+    tags = lambda source: execute.cell_metadata(nbformat.v4.new_code_cell(source)).get("tags")
+    assert tags("costs") == ["remove-input"] and tags("costs.table()") is tags("x = costs") is None
+
+
 @pytest.mark.parametrize("cell, complaint", [
     ("1 / 0", "ZeroDivisionError"),
     ("%no_such_magic", "no_such_magic"),

@@ -2,21 +2,10 @@
 import numpy as np
 from autograd import grad
 from numpy.testing import assert_allclose
+from problems import random_spd
 
 from cmn_literate.ideas.expfam import (
     gamma_kl, gaussian_entropy, gaussian_kl, log_det, mng_kl, padded_second_moment)
-
-
-def random_spd(rng, *shape, condition=None):
-    """Positive definite matrices (..., m, m), with a prescribed condition number if asked."""
-    m = shape[-1]
-    if condition is None:
-        roots = rng.normal(size=(*shape, m + 3))
-        return roots @ roots.swapaxes(-1, -2)
-    Q = np.linalg.qr(rng.normal(size=(*shape, m)))[0]
-    P = (Q * np.geomspace(1, condition, m)) @ Q.swapaxes(-1, -2)
-    return (P + P.swapaxes(-1, -2)) / 2
-
 
 
 def test_empty_stacks_have_empty_answers():

@@ -1,13 +1,12 @@
 """Gate: what a notebook cell cannot check about itself. Memory, extremes, number types, properties that hold for every input."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from problems import peak_bytes
 from scipy.special import logsumexp
 
 from cmn_literate.network.gate import gate_logits, gate_log_bound, gate_tilt, gate_update
@@ -20,14 +19,6 @@ def problem(rng, N=30, d=2, K=4, scale=1.0):
     C = rng.normal(size=(K - 1, d + 1, d + 1))
     return (rng.normal(size=(N, d)), scale * rng.normal(size=(K - 1, d + 1)), scale**2 * C @ np.swapaxes(C, -1, -2),
             rng.dirichlet(np.ones(K), size=N))
-
-
-def peak_bytes(f):
-    tracemalloc.start()
-    f()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
 
 
 def test_bound_of_many_experts_needs_no_table_of_experts_by_sticks():

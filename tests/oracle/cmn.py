@@ -237,11 +237,13 @@ def update_beta0(s, X, y, priors):
     return {**s, "beta0_mu": mean, "beta0_S": cov}
 
 
-def update_experts(s, X, y, priors):
+def update_experts(s, X, y, priors, centre=None, doubt=None):
+    """centre (h, D), doubt (h): mean and, of each entry of a row, variance of the prior mean of the maps; None: zeros."""
     N, K, _, h, D = sizes(s)
+    centre, doubt = (np.zeros((h, D)), np.zeros(h)) if centre is None else (centre, doubt)
     M, V, a, b = np.zeros((K, h, D)), np.zeros((K, D, D)), np.zeros(K), np.zeros((K, h))
     for k in range(K):
-        precision, cross = np.eye(D) / priors.v0, np.zeros((h, D))
+        precision, cross = np.eye(D) / priors.v0, centre / priors.v0
         a[k] = priors.a0
         for n in range(N):
             g, x = s["gamma"][n, k], padded(X[n])
@@ -251,7 +253,8 @@ def update_experts(s, X, y, priors):
         V[k] = np.linalg.inv(precision)
         M[k] = cross @ V[k]
         for i in range(h):
-            b[k, i] = priors.b0 + M[k, i] @ M[k, i] / (2 * priors.v0)
+            off = M[k, i] - centre[i]
+            b[k, i] = priors.b0 + (off @ off + D * doubt[i]) / (2 * priors.v0)
             for n in range(N):
                 residual = s["mu"][n, k, i] - M[k, i] @ padded(X[n])
                 b[k, i] += 0.5 * s["gamma"][n, k] * (s["Sigma"][n, k, i, i] + residual**2)

@@ -60,8 +60,11 @@ def by_qmc(X, y, K, L, priors, seed=0, log2_draws=13, replicates=8):
     return float(np.log(means.mean())), float(means.std(ddof=1) / np.sqrt(replicates) / means.mean())
 
 
-def by_quadrature(X, y, priors, nodes=15):
-    """K = 1, L = 2, h = 1, d = 1: Gauss product rule over (weight, bias, slope, intercept, tau)."""
+def by_quadrature(X, y, priors, nodes=15, v00=0.0, centre=0.0):
+    """K = 1, L = 2, h = 1, d = 1: Gauss product rule over (weight, bias, slope, intercept, tau).
+
+    v00: variance of a mean of the map's entries, which is integrated out; centre (2): prior mean of the stick's weight and bias.
+    """
     t, w = roots_hermitenorm(nodes)
     w = w / w.sum()
     g, wg = roots_genlaguerre(nodes, priors.a0 - 1)
@@ -70,8 +73,8 @@ def by_quadrature(X, y, priors, nodes=15):
     weight = np.einsum("i,j,k,l,m->ijklm", w, w, w, w, wg).ravel()
     total = 0.0
     for part in np.array_split(np.arange(len(weight)), max(1, len(weight) // 50_000)):
-        scale = np.sqrt(priors.v0 / tau[part])
-        beta1 = priors.sigma1 * np.stack([b1[part], b0[part]], 1)[:, None, :]
+        scale = np.sqrt(priors.v0 / tau[part] + v00)
+        beta1 = (priors.sigma1 * np.stack([b1[part], b0[part]], 1) + centre)[:, None, :]
         A = (scale[:, None] * np.stack([a1[part], a0[part]], 1))[:, None, :]
         total += weight[part] @ likelihood(X, y, beta1, np.zeros((len(part), 0, 2)), A, tau[part][:, None])
     return float(np.log(total))

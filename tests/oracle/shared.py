@@ -5,10 +5,10 @@ the shape `rho_shape` (3,) of q(1/v0), q(1/sigma0^2), q(1/sigma1^2).  `above` is
 scales are those of the priors.
 """
 import numpy as np
-from scipy.special import gammainccinv, ndtri, roots_genlaguerre, roots_hermitenorm
+from scipy.special import gammainccinv, ndtri
 from scipy.stats import qmc
 
-from . import blocks, cmn
+from . import blocks, cmn, evidence
 from .cmn import OraclePriors
 from .evidence import likelihood
 
@@ -64,26 +64,7 @@ def update_shared(s, X, y, priors, above):
 
 
 def update_experts(s, X, y, priors, above):
-    p = in_force(s, priors, above)
-    N, K, _, h, D = cmn.sizes(s)
-    M, V, a, b = np.zeros((K, h, D)), np.zeros((K, D, D)), np.zeros(K), np.zeros((K, h))
-    for k in range(K):
-        precision, cross = np.eye(D) / p.v0, s["A0_mean"] / p.v0
-        a[k] = p.a0
-        for n in range(N):
-            g, x = s["gamma"][n, k], cmn.padded(X[n])
-            precision = precision + g * np.outer(x, x)
-            cross = cross + g * np.outer(s["mu"][n, k], x)
-            a[k] += g / 2
-        V[k] = np.linalg.inv(precision)
-        M[k] = cross @ V[k]
-        for i in range(h):
-            off = M[k, i] - s["A0_mean"][i]
-            b[k, i] = p.b0 + (off @ off + D * s["A0_var"][i]) / (2 * p.v0)
-            for n in range(N):
-                residual = s["mu"][n, k, i] - M[k, i] @ cmn.padded(X[n])
-                b[k, i] += 0.5 * s["gamma"][n, k] * (s["Sigma"][n, k, i, i] + residual**2)
-    return {**s, "M": M, "V": V, "a": a, "b": b}
+    return cmn.update_experts(s, X, y, in_force(s, priors, above), s["A0_mean"], s["A0_var"])
 
 
 def update_beta(name, sigma):
@@ -197,16 +178,4 @@ def by_qmc(X, y, K, L, priors, above, seed=0, log2_draws=13, replicates=8):
 
 def by_quadrature(X, y, priors, above, nodes=15):
     """K = 1, L = 2, h = 1, d = 1, fixed scales: the expert's row has variance v0 / tau + v00, so the shared mean costs no dimension."""
-    t, w = roots_hermitenorm(nodes)
-    w = w / w.sum()
-    g, wg = roots_genlaguerre(nodes, priors.a0 - 1)
-    wg = wg / wg.sum()
-    b1, b0, a1, a0, tau = (m.ravel() for m in np.meshgrid(t, t, t, t, g / priors.b0, indexing="ij"))
-    weight = np.einsum("i,j,k,l,m->ijklm", w, w, w, w, wg).ravel()
-    total, centre = 0.0, stick_mean(0, 1, 2, above)
-    for part in np.array_split(np.arange(len(weight)), max(1, len(weight) // 50_000)):
-        scale = np.sqrt(priors.v0 / tau[part] + above.v00)
-        beta1 = (priors.sigma1 * np.stack([b1[part], b0[part]], 1) + centre)[:, None, :]
-        A = (scale[:, None] * np.stack([a1[part], a0[part]], 1))[:, None, :]
-        total += weight[part] @ likelihood(X, y, beta1, np.zeros((len(part), 0, 2)), A, tau[part][:, None])
-    return float(np.log(total))
+    return evidence.by_quadrature(X, y, priors, nodes, above.v00, stick_mean(0, 1, 2, above))
