@@ -301,6 +301,8 @@ def test_factors_of_classes_in_a_stream():
     assert_array_equal(one.predict_proba(X), other.predict_proba(X))
     both = make(class_weight={"ash": 2.0}).partial_fit(X, NAMES[Y], NAMES, sample_weight=COUNT)
     assert_allclose(both.moments_[0], (COUNT * np.where(Y == 0, 2.0, 1.0)).sum())
+    one_class = both.partial_fit(X[Y == 1], NAMES[Y[Y == 1]])                   # a chunk need not hold the labels that the factors name
+    assert one_class.calls_[-1] == ("partial_fit", (Y == 1).sum())
 
 
 @pytest.mark.parametrize("call, match", [
