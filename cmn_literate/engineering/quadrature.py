@@ -86,7 +86,7 @@ def node_counts(sharpness, weight, dof=0.0):
     return np.where(normal, -hermite, m)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-18
+# book/engineering/quadrature.ipynb, cell quadrature-19
 def grid_rule(rules):
     """All combinations of one-dimensional rules [(z, w), ...], one per coordinate.
     [eq-pred-rule]   -> (Q,h), (Q,)"""
@@ -102,7 +102,7 @@ def cubature_rule(h):
     return np.sqrt(h) * z, np.full(2 * h, 0.5 / h)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-19
+# book/engineering/quadrature.ipynb, cell quadrature-20
 def sobol_rule(h, n):
     """The first n Sobol points as normal scores, equal weights; n is rounded down
     to a power of 2.  [eq-pred-rule]   -> (n,h), (n,)"""
@@ -119,7 +119,7 @@ def antithetic_rule(h, n, rng):
     return np.concatenate([z, -z]), np.full(2 * len(z), 0.5 / len(z))
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-23
+# book/engineering/quadrature.ipynb, cell quadrature-24
 @lru_cache(maxsize=256)
 def tier_grid(*counts):
     """The smoothstep grid with so many points per coordinate, Hermite points where a
@@ -133,8 +133,8 @@ def tier_grid(*counts):
 def _table_rules(h):
     """The five rules of the table for h > 2."""
     fine = grid_rule([hermite_rule(3)] * h) if h <= 5 else cubature_rule(h)
-    sobol = [sobol_rule(h, n) for n in (256, 1024)]
-    return (np.zeros((1, h)), np.ones(1)), cubature_rule(h), fine, *sobol
+    centre, sobol = (np.zeros((1, h)), np.ones(1)), [sobol_rule(h, n) for n in (256, 1024)]
+    return centre, cubature_rule(h), fine, *sobol
 
 
 def graded_rules(sharpness, weight, dof=0.0):
@@ -154,7 +154,7 @@ def graded_rules(sharpness, weight, dof=0.0):
     return list(_table_rules(h)), which
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-24
+# book/engineering/quadrature.ipynb, cell quadrature-25
 def one_rule(method, h, n_nodes, n_draws, rng):
     """The points and weights of a method that treats all experts alike.
     [eq-pred-rule]   -> (Q,h), (Q,)"""
@@ -176,7 +176,7 @@ def one_rule(method, h, n_nodes, n_draws, rng):
     return antithetic_rule(h, n_draws, rng)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-27
+# book/engineering/quadrature.ipynb, cell quadrature-28
 def _tail_means(m, v, digits):
     """E sigma(psi) for m <= 0, v <= 25 of one order of size.  [eq-pred-pair, eq-sn-step]
 
@@ -257,7 +257,7 @@ def output_probs(parameters, x1, digits=12):
     return G
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-28
+# book/engineering/quadrature.ipynb, cell quadrature-29
 @lru_cache(maxsize=128)
 def _stretched(z, h, dof):
     """stretch_normal of points given as bytes, kept for the next rows."""
@@ -312,39 +312,39 @@ def integrate_latents(parameters, location, scale, dof, expert, rules, which):
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-30
+# book/engineering/quadrature.ipynb, cell quadrature-31
 def twin_experts(parameters, tol=1e-9):
     """First expert with the integrals of expert k: equal M, V, a, b, relative to
     1 + size and tol.  [eq-pred-factors]   -> (K,)"""
-    p = parameters
-    K = len(p.a)
+    p, K = parameters, len(parameters.a)
     flat = np.concatenate(
         [p.a[:, None], p.b, p.M.reshape(K, -1), p.V.reshape(K, -1)], axis=1)
     first = np.arange(K)
     few = flat[:, :1 + p.b.shape[1]]                       # a and b alone tell most
     alike = np.abs(few[:, None] - few) <= tol * (1 + np.abs(few))[:, None]
-    for k in np.flatnonzero(np.tril(alike.all(2), -1).any(1)):
-        close = np.abs(flat[:k] - flat[k]) <= tol * (1 + np.abs(flat[k]))
-        same = np.all(close, axis=1)
-        first[k] = first[np.argmax(same)] if same.any() else k
+    k, other = np.nonzero(np.tril(alike.all(2), -1))
+    same = (np.abs(flat[other] - flat[k]) <= tol * (1 + np.abs(flat[k]))).all(1)
+    first[k[same][::-1]] = other[same][::-1]               # the last, the smallest, stays
+    for k in range(K):
+        first[k] = first[first[k]]
     return first
 
 
 def shared_integrals(parameters, location, scale, dof, size):
-    """Pairs (row, expert) that may take a nearly equal expert's integral, and whose.
+    """Pairs (row, expert) that may take the integral of an expert nearby, and whose.
     [eq-pred-near]   size (n,K): how much a change matters -> (n,K) bool, (K,)"""
     near, h = twin_experts(parameters, 0.01), scale.shape[2]
     close = np.zeros(size.shape, bool)
     for k in np.flatnonzero(near != np.arange(len(near))):
         r = near[k]
-        gap = 0.4 * np.abs(location[:, k] - location[:, r]) / scale[:, r]
-        gap += 0.5 * np.abs(np.log(scale[:, k] / scale[:, r]))
+        gap = (0.4 * np.abs(location[:, k] - location[:, r]) / scale[:, r]
+               + 0.5 * np.abs(np.log(scale[:, k] / scale[:, r])))
         bound = gap.sum(1) + 0.5 * h * abs(np.log(dof[k] / dof[r]))
         close[:, k] = size[:, k] * bound <= (1e-10 if h == 1 else 3e-9)
     return close, near
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-31
+# book/engineering/quadrature.ipynb, cell quadrature-33
 RULES = ("auto", "quadrature", "gauss-hermite", "cubature", "sobol",
            "monte-carlo", "plug-in")
 
@@ -370,7 +370,7 @@ def latent_rules(parameters, scale, weight, method, n_nodes, n_draws, rng, dof=0
     return [(np.zeros((1, h)), np.ones(1)), one], (weight >= 1e-10).astype(int)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-32
+# book/engineering/quadrature.ipynb, cell quadrature-34
 def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
                               n_draws=1000, rng=None, weight=None):
     """ln P_kc(x): what each expert predicts, latent and weights integrated out.
@@ -395,27 +395,25 @@ def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
     rules, which = latent_rules(
         p, scale[own], weight[own], method, n_nodes, n_draws, rng, dof[expert])
     out = np.empty((*close.shape, len(p.beta1_mu) + 1))
-    out[own] = integrate_latents(
-        p, location[own], scale[own], dof, expert, rules, which)
+    out[own] = integrate_latents(p, location[own], scale[own], dof, expert, rules, which)
     for k in shared:
         out[close[:, k], k] = out[close[:, k], near[k]]
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-33
+# book/engineering/quadrature.ipynb, cell quadrature-35
 def class_probs_by_expert(parameters, X, **options):
     """P_kc(x): what each expert predicts.  [eq-predict]
     Options as in class_log_probs_by_expert; X (n,d) -> (n,K,L)"""
     return np.exp(class_log_probs_by_expert(parameters, X, **options))
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-34
+# book/engineering/quadrature.ipynb, cell quadrature-36
 def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
                       rng=None):
     """ln p(y = c | x, data), everything uncertain integrated out.  [eq-predict]
 
-    parameters: Parameters or any object with those eight fields.
-    X (n,d) unpadded -> (n,L) nats
+    parameters: any object with the eight fields; X (n,d) unpadded -> (n,L) nats
     method  "auto" (grid for h <= 2, graded beyond), "quadrature" (grid; n_nodes
             per coordinate; None, for h <= 2, is "auto"), "gauss-hermite" (n_nodes
             per coordinate, 3), "cubature", "sobol" (n_nodes in all, 1024),
@@ -445,7 +443,7 @@ def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-35
+# book/engineering/quadrature.ipynb, cell quadrature-37
 def predict_proba(parameters, X, **options):
     """p(y = c | x, data).  [eq-predict]
     Options as in predict_log_proba; X (n,d) -> (n,L), rows sum to 1"""
