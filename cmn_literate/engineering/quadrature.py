@@ -344,7 +344,7 @@ def shared_integrals(parameters, location, scale, dof, size):
     return close, near
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-33
+# book/engineering/quadrature.ipynb, cell quadrature-32
 RULES = ("auto", "quadrature", "gauss-hermite", "cubature", "sobol",
            "monte-carlo", "plug-in")
 
@@ -370,7 +370,7 @@ def latent_rules(parameters, scale, weight, method, n_nodes, n_draws, rng, dof=0
     return [(np.zeros((1, h)), np.ones(1)), one], (weight >= 1e-10).astype(int)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-34
+# book/engineering/quadrature.ipynb, cell quadrature-33
 def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
                               n_draws=1000, rng=None, weight=None):
     """ln P_kc(x): what each expert predicts, latent and weights integrated out.
@@ -401,14 +401,14 @@ def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-35
+# book/engineering/quadrature.ipynb, cell quadrature-34
 def class_probs_by_expert(parameters, X, **options):
     """P_kc(x): what each expert predicts.  [eq-predict]
     Options as in class_log_probs_by_expert; X (n,d) -> (n,K,L)"""
     return np.exp(class_log_probs_by_expert(parameters, X, **options))
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-36
+# book/engineering/quadrature.ipynb, cell quadrature-35
 def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
                       rng=None):
     """ln p(y = c | x, data), everything uncertain integrated out.  [eq-predict]
@@ -443,7 +443,7 @@ def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-37
+# book/engineering/quadrature.ipynb, cell quadrature-36
 def predict_proba(parameters, X, **options):
     """p(y = c | x, data).  [eq-predict]
     Options as in predict_log_proba; X (n,d) -> (n,L), rows sum to 1"""
