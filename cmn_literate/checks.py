@@ -209,6 +209,10 @@ def check_state(state, X, y):
     return X, y
 
 
+class _Checked(SimpleNamespace):
+    """What check_parameters has looked at; it does not look again."""
+
+
 def check_parameters(parameters):
     """Global factors of q, checked: any object with the eight fields below
     -> namespace of float64 arrays.
@@ -218,12 +222,14 @@ def check_parameters(parameters):
     ValueError names the field that is missing, not an array of real numbers, has
     the wrong shape, is not finite or, for a and b, not positive.
     """
+    if type(parameters) is _Checked:
+        return parameters
     names = ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b")
     missing = [name for name in names if not hasattr(parameters, name)]
     if missing:
         raise ValueError(f"parameters: expected the fields {', '.join(names)}; "
                          f"a {type(parameters).__name__} has no {missing[0]}")
-    p = SimpleNamespace()
+    p = _Checked()
     for name in names:
         setattr(p, name, real_array(getattr(parameters, name), name))
     if p.M.ndim != 3 or p.beta1_mu.ndim != 2 or not p.beta1_mu.size:

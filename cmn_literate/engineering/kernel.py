@@ -24,7 +24,7 @@ from cmn_literate.engineering.sums import Sums
 from cmn_literate.ideas.stick_breaking import stick_counts
 
 
-# book/engineering/kernel.ipynb, cell kernel-05
+# book/engineering/kernel.ipynb, cell kernel-07
 CHUNK = 224                               # rows at a time, at most
 MAGIC, MAGIC_BITS = 6755399441055744.0, 0x4338000000000000            # 1.5 * 2^52
 LOG2E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
@@ -32,7 +32,7 @@ LOG2E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.90821492927
 _to_bits, _from_bits = bit_casts()
 
 
-# book/engineering/kernel.ipynb, cell kernel-06
+# book/engineering/kernel.ipynb, cell kernel-08
 @jit(exact=True)
 def expm1_negative(x):
     """e^x - 1 for -700 <= x <= 0.  [eq-kernel-exp]"""
@@ -62,7 +62,7 @@ def log_positive(x):
     return k * LN2_HIGH + (2.0 * f * s * p + (k * LN2_LOW + 2.0 * f))
 
 
-# book/engineering/kernel.ipynb, cell kernel-10
+# book/engineering/kernel.ipynb, cell kernel-11
 @jit()
 def _load(source, row, start, size, target, i):
     """A chunk of a row of source; past the end the last one again."""
@@ -132,7 +132,7 @@ def _add_log(factor, x, i, y, j):
         y[j, n] += factor * log_positive(x[i, n])
 
 
-# book/engineering/kernel.ipynb, cell kernel-11
+# book/engineering/kernel.ipynb, cell kernel-12
 SQUARE, PRODUCT, HEIGHT, COST, ONE, SHARE = range(6)             # rows of spare memory
 
 
@@ -195,7 +195,7 @@ def _invert(A, h, scores, k, spare, row):
     return bad == 0
 
 
-# book/engineering/kernel.ipynb, cell kernel-12
+# book/engineering/kernel.ipynb, cell kernel-13
 @jit()
 def _latents(k, tau, bend, pull, mean, omega, moments, scores, A, eta, spare, row):
     """q(x1|z=k) of a chunk: moments as in latent_moments, Sigma packed in A; the score
@@ -251,7 +251,7 @@ def _output_tilts(k, square, moments, tossed, omega, scores, spare):
         scores[k, n] -= spare[HEIGHT, n]
 
 
-# book/engineering/kernel.ipynb, cell kernel-13
+# book/engineering/kernel.ipynb, cell kernel-14
 @jit()
 def _expert(k, start, size, mean, half_tau, pull, forms, moments, A, scores, energy,
             residual):
@@ -344,7 +344,7 @@ def _collect(k, start, size, gamma, weight, moments, energy, omega, residual, ou
         _add_dots(spare, COST, moments, k * T, output_gram, j)
 
 
-# book/engineering/kernel.ipynb, cell kernel-14
+# book/engineering/kernel.ipynb, cell kernel-15
 @jit(nogil=True, cache=True)
 def rows_estep(mean, pull, tossed, forms, tau, half_tau, bend, square, omega, inner,
                weight, new_omega, gamma, residual, gate, mean1, squares, output_gram,
@@ -395,7 +395,7 @@ def rows_estep(mean, pull, tossed, forms, tau, half_tau, bend, square, omega, in
     return fine
 
 
-# book/engineering/kernel.ipynb, cell kernel-16
+# book/engineering/kernel.ipynb, cell kernel-17
 _memory = threading.local()
 
 

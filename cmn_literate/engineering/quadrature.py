@@ -9,8 +9,9 @@ accuracy that its weight asks for.
 __all__ = ["stretch_normal", "smoothstep_rule", "hermite_rule", "TIERS", "node_counts",
            "grid_rule", "cubature_rule", "sobol_rule", "antithetic_rule", "tier_grid",
            "graded_rules", "one_rule", "stick_means", "output_probs", "integrate_latents",
-           "twin_experts", "RULES", "latent_rules", "class_log_probs_by_expert",
-           "class_probs_by_expert", "predict_log_proba", "predict_proba"]
+           "twin_experts", "shared_integrals", "RULES", "latent_rules",
+           "class_log_probs_by_expert", "class_probs_by_expert", "predict_log_proba",
+           "predict_proba"]
 
 
 # book/engineering/quadrature.ipynb, cell quadrature-02
@@ -67,11 +68,10 @@ TIERS = np.array([1, 3, 5, 7, 9, 11, 15, 21, 25, 31, 37, 45, 55, 65, 81, 101, 12
                   161, 201, 257, 321, 401, 513, 769, 1025])
 
 
-def node_counts(sharpness, weight):
-    """Points per latent coordinate of the smoothstep grid, from the list TIERS.
-    [eq-pred-sharpness, eq-pred-nodes]
-
-    sharpness (P,h), weight (P,) of the expert -> (P,h)
+def node_counts(sharpness, weight, dof=0.0):
+    """Points per latent coordinate: of the smoothstep grid, from the list TIERS, or,
+    negative, Hermite points.  [eq-pred-sharpness, eq-pred-nodes, eq-pred-hermite]
+    sharpness (P,h), weight (P,) of the expert, dof (P,) or a number -> (P,h)
     At most 1025 points for h = 1, 45 per coordinate beyond.
     """
     one = sharpness.shape[1] == 1
@@ -80,10 +80,13 @@ def node_counts(sharpness, weight):
     digits = np.log10(np.maximum(size, 1e-300))
     points = np.maximum((3 + cost * sharpness) * (digits - 1), 3)
     m = np.where(digits > 0, points, 1)
-    return TIERS[np.searchsorted(TIERS, np.minimum(m, most))]
+    m = TIERS[np.searchsorted(TIERS, np.minimum(m, most))]
+    normal = (np.reshape(dof, (-1, 1)) >= 100) & (sharpness <= 1) & (m > 5)
+    hermite = 2 * np.ceil(1.5 + 0.8 * sharpness * digits).astype(int) - 1
+    return np.where(normal, -hermite, m)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-18
+# book/engineering/quadrature.ipynb, cell quadrature-19
 def grid_rule(rules):
     """All combinations of one-dimensional rules [(z, w), ...], one per coordinate.
     [eq-pred-rule]   -> (Q,h), (Q,)"""
@@ -99,7 +102,7 @@ def cubature_rule(h):
     return np.sqrt(h) * z, np.full(2 * h, 0.5 / h)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-19
+# book/engineering/quadrature.ipynb, cell quadrature-20
 def sobol_rule(h, n):
     """The first n Sobol points as normal scores, equal weights; n is rounded down
     to a power of 2.  [eq-pred-rule]   -> (n,h), (n,)"""
@@ -116,38 +119,42 @@ def antithetic_rule(h, n, rng):
     return np.concatenate([z, -z]), np.full(2 * len(z), 0.5 / len(z))
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-23
+# book/engineering/quadrature.ipynb, cell quadrature-24
 @lru_cache(maxsize=256)
 def tier_grid(*counts):
-    """The smoothstep grid with so many points per coordinate; the cache shares it.
-    [eq-pred-smoothstep]   -> (Q,h), (Q,)"""
-    z, w = grid_rule([smoothstep_rule(m) for m in counts])
+    """The smoothstep grid with so many points per coordinate, Hermite points where a
+    count is negative; the cache shares it.  [eq-pred-smoothstep]   -> (Q,h), (Q,)"""
+    z, w = grid_rule([smoothstep_rule(m) if m > 0 else hermite_rule(-m) for m in counts])
     z.flags.writeable = w.flags.writeable = False
     return z, w
 
 
-def graded_rules(sharpness, weight):
-    """Rules of method "auto", and which of them each pair (row, expert) gets.
-    [eq-pred-nodes]
+@lru_cache(maxsize=16)
+def _table_rules(h):
+    """The five rules of the table for h > 2."""
+    fine = grid_rule([hermite_rule(3)] * h) if h <= 5 else cubature_rule(h)
+    centre, sobol = (np.zeros((1, h)), np.ones(1)), [sobol_rule(h, n) for n in (256, 1024)]
+    return centre, cubature_rule(h), fine, *sobol
 
-    sharpness (P,h), weight (P,)
+
+def graded_rules(sharpness, weight, dof=0.0):
+    """Rules of method "auto", and which of them each pair (row, expert) gets.
+    [eq-pred-nodes, eq-pred-hermite]
+    sharpness (P,h), weight (P,), degrees of freedom (P,) or a number
     -> list of (points (Q,h), weights (Q,)), index (P,)
     """
     h = sharpness.shape[1]
     if h <= 2:
-        counts, which = np.unique(
-            node_counts(sharpness, weight), axis=0, return_inverse=True)
-        return [tier_grid(*row) for row in counts.tolist()], which.ravel()
-    centre = np.zeros((1, h)), np.ones(1)
-    fine = grid_rule([hermite_rule(3)] * h) if h <= 5 else cubature_rule(h)
+        m = node_counts(sharpness, weight, dof)
+        _, first, which = np.unique(m @ [4096, 1][:h], return_index=True, return_inverse=True)
+        return [tier_grid(*row) for row in m[first].tolist()], which
     easy = (np.linalg.norm(sharpness, axis=1) <= 3) | (weight < 1e-3)
     which = np.select(
         [weight < 1e-6, weight < 1e-4, easy, weight < 0.03], [0, 1, 2, 3], 4)
-    sobol = [sobol_rule(h, n) for n in (256, 1024)]
-    return [centre, cubature_rule(h), fine, *sobol], which
+    return list(_table_rules(h)), which
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-24
+# book/engineering/quadrature.ipynb, cell quadrature-25
 def one_rule(method, h, n_nodes, n_draws, rng):
     """The points and weights of a method that treats all experts alike.
     [eq-pred-rule]   -> (Q,h), (Q,)"""
@@ -169,7 +176,7 @@ def one_rule(method, h, n_nodes, n_draws, rng):
     return antithetic_rule(h, n_draws, rng)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-27
+# book/engineering/quadrature.ipynb, cell quadrature-28
 def _tail_means(m, v, digits):
     """E sigma(psi) for m <= 0, v <= 25 of one order of size.  [eq-pred-pair, eq-sn-step]
 
@@ -233,30 +240,38 @@ def stick_means(m, v, digits=12):
             low[i] = rule(tail[i], v[i], digits)
     if hard.any():
         low[hard] = np.exp(log_sigmoid_normal(tail[hard], v[hard], digits))
-    high = 1 - low
-    return np.where(m < 0, low, high), np.where(m < 0, high, low)
+    high, below = 1 - low, m < 0
+    return np.where(below, low, high), np.where(below, high, low)
 
-
-def output_probs(parameters, x1):
-    """G_c(x1): class probabilities for given x1, beta_1 integrated out.
-    [eq-pred-output, eq-pred-pair]   x1 (h,P), points last -> (L,P)"""
+def output_probs(parameters, x1, digits=12):
+    """G_c(x1): class probabilities for given x1, beta_1 integrated out, to so many
+    digits.  [eq-pred-output, eq-pred-pair]   x1 (h,P), points last -> (L,P)"""
     p, P = parameters, x1.shape[1]
     xt = np.concatenate([x1, np.ones((1, P))])
     v = np.maximum(pack_quadratic(p.beta1_S) @ outer_features(xt), 0.0)
     stop, passed = (part.reshape(-1, P) for part in stick_means(
-        (p.beta1_mu @ xt).ravel(), v.ravel()))
+        (p.beta1_mu @ xt).ravel(), v.ravel(), digits))
     G = np.concatenate([stop, np.ones((1, P))])
-    G[1:] *= np.multiply.accumulate(passed, axis=0)
+    for j, part in enumerate(passed, 1):
+        G[j:] *= part
     return G
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-28
+# book/engineering/quadrature.ipynb, cell quadrature-29
+@lru_cache(maxsize=128)
+def _stretched(z, h, dof):
+    """stretch_normal of points given as bytes, kept for the next rows."""
+    return stretch_normal(np.frombuffer(z).reshape(-1, h), dof)
+
+
 def _points(location, scale, which, rules, dof, expert):
     """Points of pairs (row, expert), end to end: (h,Q), weights (Q,), where the
     points of each pair begin (P,).  [eq-pred-rule, eq-pred-stretch]"""
     cases, case = np.unique(expert * len(rules) + which, return_inverse=True)
     each = [rules[c % len(rules)] for c in cases]
-    t = [stretch_normal(z, dof[c // len(rules)]) for c, (z, _) in zip(cases, each)]
+    nu, h = dof[cases // len(rules)].tolist(), location.shape[1]
+    t = [_stretched(z.tobytes(), h, v) if z.size <= 8192 else stretch_normal(z, v)
+         for (z, _), v in zip(each, nu)]
     sizes = np.array([len(part) for part in t])
     q = sizes[case]
     start, owner = np.cumsum(q) - q, np.repeat(np.arange(len(q)), q)
@@ -280,12 +295,12 @@ def integrate_latents(parameters, location, scale, dof, expert, rules, which):
     location, scale (P,h), dof (K,), expert (P,) in 0..K-1, rules and which from
     graded_rules -> (P,L) nats
     """
-    out = np.empty((len(location), len(parameters.beta1_mu) + 1))
-    sizes = np.array([len(w) for _, w in rules])[which]
+    (P, h), L = location.shape, len(parameters.beta1_mu) + 1
+    out, sizes = np.empty((P, L)), np.array([len(w) for _, w in rules])[which]
     for i in _chunks(sizes, np.lexsort((which, expert))):
         x1, w, start = _points(
             location[i], scale[i], which[i], rules, dof, expert[i])
-        G = output_probs(parameters, x1)
+        G = output_probs(parameters, x1, 12 if h == 1 or sizes[i].max() == 1 else 9)
         if G.min() > 1e-250:
             G *= w
             out[i] = np.log(np.add.reduceat(G, start, axis=1)).T
@@ -297,33 +312,46 @@ def integrate_latents(parameters, location, scale, dof, expert, rules, which):
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-30
+# book/engineering/quadrature.ipynb, cell quadrature-31
 def twin_experts(parameters, tol=1e-9):
     """First expert with the integrals of expert k: equal M, V, a, b, relative to
     1 + size and tol.  [eq-pred-factors]   -> (K,)"""
-    p = parameters
-    K = len(p.a)
+    p, K = parameters, len(parameters.a)
     flat = np.concatenate(
         [p.a[:, None], p.b, p.M.reshape(K, -1), p.V.reshape(K, -1)], axis=1)
     first = np.arange(K)
     few = flat[:, :1 + p.b.shape[1]]                       # a and b alone tell most
     alike = np.abs(few[:, None] - few) <= tol * (1 + np.abs(few))[:, None]
-    for k in np.flatnonzero(np.tril(alike.all(2), -1).any(1)):
-        close = np.abs(flat[:k] - flat[k]) <= tol * (1 + np.abs(flat[k]))
-        same = np.all(close, axis=1)
-        first[k] = first[np.argmax(same)] if same.any() else k
+    k, other = np.nonzero(np.tril(alike.all(2), -1))
+    same = (np.abs(flat[other] - flat[k]) <= tol * (1 + np.abs(flat[k]))).all(1)
+    first[k[same][::-1]] = other[same][::-1]               # the last, the smallest, stays
+    for k in range(K):
+        first[k] = first[first[k]]
     return first
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-31
+def shared_integrals(parameters, location, scale, dof, size):
+    """Pairs (row, expert) that may take the integral of an expert nearby, and whose.
+    [eq-pred-near]   size (n,K): how much a change matters -> (n,K) bool, (K,)"""
+    near, h = twin_experts(parameters, 0.01), scale.shape[2]
+    close = np.zeros(size.shape, bool)
+    for k in np.flatnonzero(near != np.arange(len(near))):
+        r = near[k]
+        gap = (0.4 * np.abs(location[:, k] - location[:, r]) / scale[:, r]
+               + 0.5 * np.abs(np.log(scale[:, k] / scale[:, r])))
+        bound = gap.sum(1) + 0.5 * h * abs(np.log(dof[k] / dof[r]))
+        close[:, k] = size[:, k] * bound <= (1e-10 if h == 1 else 3e-9)
+    return close, near
+
+
+# book/engineering/quadrature.ipynb, cell quadrature-32
 RULES = ("auto", "quadrature", "gauss-hermite", "cubature", "sobol",
            "monte-carlo", "plug-in")
 
 
-def latent_rules(parameters, scale, weight, method, n_nodes, n_draws, rng):
+def latent_rules(parameters, scale, weight, method, n_nodes, n_draws, rng, dof=0.0):
     """Rules for pairs (row, expert), by name.  [eq-pred-sharpness]
-
-    scale (P,h), weight (P,) -> rules, index (P,)
+    scale (P,h), weight (P,), degrees of freedom (P,) or a number -> rules, index (P,)
     ValueError for an unknown method or a number of points that it cannot use.
     """
     p, h = parameters, scale.shape[1]
@@ -332,18 +360,17 @@ def latent_rules(parameters, scale, weight, method, n_nodes, n_draws, rng):
         raise ValueError(f'n_nodes: expected None, method "{method}" chooses its '
                          f"own points, got {n_nodes!r}")
     if method not in RULES[:-1]:
-        expected = ", ".join(RULES)
-        raise ValueError(f"method: expected one of {expected}, got {method!r}")
+        raise ValueError(f"method: expected one of {', '.join(RULES)}, got {method!r}")
     n_nodes = None if n_nodes is None else check_count(n_nodes, "n_nodes")
     if method == "auto" or method == "quadrature" and h <= 2 and n_nodes is None:
         square = p.beta1_mu**2 + np.diagonal(p.beta1_S, axis1=1, axis2=2)
-        return graded_rules(np.sqrt(square).max(0)[:h] * scale, weight)
+        return graded_rules(np.sqrt(square).max(0)[:h] * scale, weight, dof)
     rng = np.random.default_rng(0 if rng is None else rng)
     one = one_rule(method, h, n_nodes, check_count(n_draws, "n_draws"), rng)
     return [(np.zeros((1, h)), np.ones(1)), one], (weight >= 1e-10).astype(int)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-32
+# book/engineering/quadrature.ipynb, cell quadrature-33
 def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
                               n_draws=1000, rng=None, weight=None):
     """ln P_kc(x): what each expert predicts, latent and weights integrated out.
@@ -357,34 +384,36 @@ def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
     location, scale, dof = latent_t(p, X)
     if method == "plug-in" and n_nodes is None:
         return stick_log_probs(pad(location) @ p.beta1_mu.T)
-    n, K, h = location.shape
-    kept, place = np.unique(twin_experts(p), return_inverse=True)
-    R = len(kept)
     weight = gate_probs(p, X) if weight is None else weight
-    weight = np.broadcast_to(weight, (n, K))
-    shared = [weight[:, place == r].sum(1) for r in range(R)]   # twins share work
-    location, scale = (v[:, kept].reshape(-1, h) for v in (location, scale))
+    weight = np.array(np.broadcast_to(weight, location.shape[:2]), dtype=float)
+    size = weight if method == "auto" else np.ones(weight.shape)
+    close, near = shared_integrals(p, location, scale, dof, size)
+    shared, own = np.flatnonzero(close.any(0)), ~close
+    for k in shared:
+        weight[:, near[k]] += np.where(close[:, k], weight[:, k], 0.0)
+    expert = np.nonzero(own)[1]
     rules, which = latent_rules(
-        p, scale, np.stack(shared, 1).ravel(), method, n_nodes, n_draws, rng)
-    out = integrate_latents(
-        p, location, scale, dof[kept], np.tile(np.arange(R), n), rules, which)
-    return out.reshape(n, R, out.shape[1])[:, place]
+        p, scale[own], weight[own], method, n_nodes, n_draws, rng, dof[expert])
+    out = np.empty((*close.shape, len(p.beta1_mu) + 1))
+    out[own] = integrate_latents(p, location[own], scale[own], dof, expert, rules, which)
+    for k in shared:
+        out[close[:, k], k] = out[close[:, k], near[k]]
+    return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-33
+# book/engineering/quadrature.ipynb, cell quadrature-34
 def class_probs_by_expert(parameters, X, **options):
     """P_kc(x): what each expert predicts.  [eq-predict]
     Options as in class_log_probs_by_expert; X (n,d) -> (n,K,L)"""
     return np.exp(class_log_probs_by_expert(parameters, X, **options))
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-34
+# book/engineering/quadrature.ipynb, cell quadrature-35
 def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
                       rng=None):
     """ln p(y = c | x, data), everything uncertain integrated out.  [eq-predict]
 
-    parameters: Parameters or any object with those eight fields.
-    X (n,d) unpadded -> (n,L) nats
+    parameters: any object with the eight fields; X (n,d) unpadded -> (n,L) nats
     method  "auto" (grid for h <= 2, graded beyond), "quadrature" (grid; n_nodes
             per coordinate; None, for h <= 2, is "auto"), "gauss-hermite" (n_nodes
             per coordinate, 3), "cubature", "sobol" (n_nodes in all, 1024),
@@ -392,8 +421,8 @@ def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
             overconfident)
     rng     Generator or seed of "monte-carlo"; None means seed 0.  The draws are
             shared by the experts and the rows (with a Generator, 4096 rows)
-    Absolute error of the probabilities with "auto", on and near the data: 1e-8 for
-    h = 1, about 1e-6 for h = 2; beyond, 1e-5 to 5e-3, largest for sharp experts.
+    Absolute error with "auto", on and near the data: 1e-8 for h = 1, about 1e-6 for
+    h = 2; beyond, 1e-5 to 5e-3, largest for sharp experts.
     ValueError: fields, X, method, n_nodes or n_draws not as described.
     """
     p = check_parameters(parameters)
@@ -414,7 +443,7 @@ def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-35
+# book/engineering/quadrature.ipynb, cell quadrature-36
 def predict_proba(parameters, X, **options):
     """p(y = c | x, data).  [eq-predict]
     Options as in predict_log_proba; X (n,d) -> (n,L), rows sum to 1"""

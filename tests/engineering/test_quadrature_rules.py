@@ -16,6 +16,7 @@ from cmn_literate.engineering.quadrature import (
     node_counts,
     predict_log_proba,
     predict_proba,
+    shared_integrals,
     sobol_rule,
     stretch_normal,
     twin_experts,
@@ -176,6 +177,40 @@ def test_rules():
         assert_allclose(t, -t[::-1], rtol=1e-15)
     counts = node_counts(np.array([[1.0, 3.0]] * 4), np.array([1.0, 1e-2, 1e-4, 0.0]))
     assert np.all(np.diff(counts, axis=0) <= 0) and np.all(np.diff(counts[:2], axis=1) > 0) and np.all(counts[3] == 1)
+
+
+def test_hermite_points_for_the_nearly_normal_only():
+    for h in (1, 2):
+        one = np.ones((1, h)), np.ones(1)
+        assert (node_counts(*one, 100.0) < 0).all() and (node_counts(*one, 99.0) > 0).all() and (node_counts(*one) > 0).all()
+        assert (node_counts(1.01 * one[0], one[1], 1e6) > 0).all() and (node_counts(one[0], 1e-12 * one[1], 1e6) == 1).all()
+    p, X = posterior(3, 2, 3, seed=5), default_rng(4).normal(size=(12, 2))
+    p.a, p.b, p.beta1_mu = p.a + 100, 0.2 * (p.a + 100)[:, None] * np.ones(2), 0.7 * p.beta1_mu
+    assert_allclose(predict_proba(p, X), predict_proba(p, X, method="quadrature", n_nodes=81), rtol=0, atol=6e-7)
+
+
+@pytest.mark.parametrize("h", [1, 2, 4])
+def test_who_shares_an_integral(h):
+    """One change at a time: allowed just below the bound, not just above."""
+    equal, tol = posterior(1, h, 2), 1e-10 if h == 1 else 3e-9
+    equal = changed(equal, **{name: np.repeat(getattr(equal, name), 2, 0) for name in ("M", "V", "a", "b")})
+    location, scale, dof, step = np.zeros((1, 2, h)), np.full((1, 2, h), 3.0), np.full(2, 8.0), 1e-5
+    shifted, wider, heavier = location.copy(), scale.copy(), dof.copy()
+    shifted[0, 1, -1], wider[0, 1, 0], heavier[1] = 3 * step, 3 * np.exp(-step), 8 * np.exp(step)
+    for arrays, bound in (((shifted, scale, dof), 0.4 * step), ((location, wider, dof), 0.5 * step), ((location, scale, heavier), 0.5 * h * step)):
+        for factor in (0.99, 1.01):
+            close, near = shared_integrals(equal, *arrays, np.full((1, 2), factor * tol / bound))
+            assert list(near) == [0, 0] and close.tolist() == [[False, factor < 1]]
+
+
+def test_the_heavy_twin_of_a_light_expert_keeps_its_accuracy():
+    p = posterior(4, 1, 3)
+    for name in ("M", "V", "a", "b"):
+        getattr(p, name)[3] = getattr(p, name)[1]
+    p.beta0_mu[:], p.beta0_S[:] = [[0, 0, -30.0]] * 3, 0                         # expert 3 takes all, expert 1 has its integral
+    fine = predict_proba(p, X4, method="quadrature", n_nodes=301)
+    assert_allclose(predict_proba(p, X4), fine, atol=1e-8)
+    assert_array_equal(class_probs_by_expert(p, X4)[:, 3], class_probs_by_expert(p, X4)[:, 1])
 
 
 @pytest.mark.parametrize("field, value", [
