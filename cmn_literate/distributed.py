@@ -36,22 +36,22 @@ LOSSES = 3                                               # so often may the work
 
 
 class Layout(NamedTuple):
-    """What a worker must know to lay out rows: columns, target, name and column of weights of the source; factors (labels, (L,) float) of
-    the classes' weights; mean, scale; classes; sizes K, h; shared; number of all rows; generator of the keys of the sample, and what the
-    weights are multiplied by for it."""
+    """What a worker must know to lay out rows: columns, target, name of the source; mean, scale; classes; sizes K, h; shared; generator of
+    the keys of the sample; number of all rows; name of the column of weights, factors (labels, (L,) float) of the classes' weights, and what
+    the weights are multiplied by for the sample."""
     columns: tuple
     target: str
     name: str
-    weight: str = None
-    factors: tuple = None
     mean: np.ndarray = None
     scale: np.ndarray = None
     classes: np.ndarray = None
     n_experts: int = 1
     latent_dim: int = 1
     shared: bool = False
-    n_rows: int = 0
     rng: np.random.Generator = None
+    n_rows: int = 0
+    weight: str = None
+    factors: tuple = None
     scale_of_weights: float = 1.0
 
     @property
@@ -339,7 +339,7 @@ def learn_cluster(est, source, client, callback=None):
     -> whether Ctrl-C cut it short; before the first sweep it is KeyboardInterrupt.   ValueError names a bad argument, file or row."""
     if source.target is None:
         raise ValueError(f"target: expected the name of the column of {source.name} that holds the labels, got None")
-    every, layout = parts_of(source), Layout(source.columns, source.target, source.name, source.weight)
+    every, layout = parts_of(source), Layout(source.columns, source.target, source.name, weight=source.weight)
     layout = weigh(client, est, source, every, layout)
     found, parts, seen = look(client, source, every, layout)
     est.classes_, _ = encode_labels(found.classes, est.classes)

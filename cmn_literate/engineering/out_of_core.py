@@ -289,6 +289,11 @@ def weigh_classes(source, class_weight, classes=None):
     return WeighedSource(source, labels, class_factors(labels, of_class, class_weight))
 
 
+def _check_rows(source, n_rows):
+    if n_rows < 2:
+        raise ValueError(f"{source.name}: expected at least 2 rows, got {n_rows}")
+
+
 def _load(est, source):
     """The rows (X, codes, weight) of a source with classes, or None if they are too many."""
     d, K, shared, limit = len(source.columns), est.n_experts, est.omega1 == "shared", memory_bytes(est.memory)
@@ -297,6 +302,7 @@ def _load(est, source):
         8 * d + sum(row_bytes(d, K, L, shared, weighted)))))
     if rows is None:
         return None
+    _check_rows(source, len(rows.X))
     if rows.weight is None and est.class_weight is None:
         est.classes_, places = encode_labels(rows.classes, est.classes)
         return rows.X, places[rows.codes], None
@@ -335,12 +341,10 @@ def learn_source(est, data, y, learn, sample_weight=None):
     if rows is None:
         source = weigh_classes(source, est.class_weight, est.classes)
         found, rngs = _streamed(est, source, path)
+        _check_rows(source, found.n_rows)
         est.classes_, _ = encode_labels(found.classes, est.classes)
-    n_rows = len(rows[0]) if rows else found.n_rows
-    if n_rows < 2:
-        raise ValueError(f"{source.name}: expected at least 2 rows, got 1")
     if est.classes is None:
-        check_classes(len(est.classes_), n_rows)
+        check_classes(len(est.classes_), len(rows[0]) if rows else found.n_rows)
     est.n_features_in_ = d
     if source.named:
         est.feature_names_in_ = np.array(source.columns, dtype=object)
