@@ -167,8 +167,8 @@ class CMNClassifier(Estimator):
         """Learn from X (N, d), labels y (N,) and weights (N,) >= 0.   -> self
 
         A weight of 2 is the row twice, of 0 no row; see learners.Learner.weights.
-        X may be what open_source takes: a RowSource, dask arrays, or files, a pattern
-        of them or a frame of dask, with the name of the target column as y.
+        X may be what open_source takes: a RowSource, dask arrays, or files, a pattern of
+        them or a frame of dask, with the names of columns as y and sample_weight.
         ConvergenceWarning when the objective was still rising.  ValueError names the
         argument that is off.  On any error the model stays as it was.  Ctrl-C is
         raised again when the work is put away: a checkpoint holds the run, and the
