@@ -17,7 +17,7 @@ from cmn_literate import __version__
 from cmn_literate.csv_rows import plain, standard_input
 from cmn_literate.file_sources import PARQUET, CsvSource
 from cmn_literate.inputs import CONSTRAINTS, check_classes, encode_labels
-from cmn_literate.learners import find_learner
+from cmn_literate.learners import check_learner_weights, find_learner
 from cmn_literate.readers import open_source
 from cmn_literate.row_sources import RowSource, SelectedSource, need
 from cmn_literate.storage import write_whole
@@ -29,13 +29,13 @@ class Refused(Exception):
 
 # ---- rows
 
-def source_of_rows(path, args, target=None, columns=None):
+def source_of_rows(path, args, target=None, columns=None, weight=None):
     """The source of the rows in a file, a folder, a pattern of files, or - for standard input."""
     if path == "-":
         args.spooled = args.spooled or standard_input()
-        return CsvSource([path], target, columns, args.delimiter, args.decimal, [args.spooled])
+        return CsvSource([path], target, columns, args.delimiter, args.decimal, [args.spooled], weight)
     try:
-        return open_source(path, target, columns, args.delimiter, args.decimal)
+        return open_source(path, target, columns, args.delimiter, args.decimal, weight)
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}") from None
 
@@ -43,7 +43,7 @@ def source_of_rows(path, args, target=None, columns=None):
 def count_rows(source):
     """A pass over the labels: classes (L,), codes (N,) of the rows."""
     known, codes = {}, []
-    for _, y in source.blocks():
+    for _, y, *_ in source.blocks():
         new, place = np.unique(y, return_inverse=True)
         numbers = np.array([known.setdefault(label, len(known)) for label in new.tolist()])
         codes.append(numbers[place].astype(np.min_scalar_type(len(known))))
@@ -123,8 +123,28 @@ def option(args, text):
             return "method" if name in own else "estimator", name, read(value)
 
 
-def make_model(args, classes):
-    """The estimator that the arguments ask for."""
+def class_weight(args, classes):
+    """What --class-weight asks for: None, "balanced", or {label: factor} of labels among classes (L,)."""
+    if args.class_weight in ([], ["balanced"]):
+        return "balanced" if args.class_weight else None
+    known, factors = {str(label): label for label in classes.tolist()}, {}
+    for text in args.class_weight:
+        name, equals, value = text.rpartition("=")
+        name = unicodedata.normalize("NFC", name).strip()
+        try:
+            factor = float(value)
+        except ValueError:
+            factor = np.nan
+        if not equals or not 0 <= factor < np.inf:
+            raise Refused(f"--class-weight: expected balanced, or label=factor with a number >= 0, got {text!r}")
+        if name not in known or known[name] in factors:
+            raise Refused(f"--class-weight: expected labels among {', '.join(known)}, each once, got {name!r}")
+        factors[known[name]] = factor
+    return factors
+
+
+def make_model(args, classes, of_classes=None):
+    """The estimator that the arguments ask for; of_classes: its class_weight."""
     from cmn_literate import CMNClassifier
 
     given = [option(args, text) for text in args.option]
@@ -134,7 +154,7 @@ def make_model(args, classes):
     watched = args.verbose or sys.stderr is not None and sys.stderr.isatty()
     model = CMNClassifier(n_experts=args.experts, latent_dim=args.latent_dim, n_init=args.n_init, max_sweeps=args.max_sweeps,
                           random_state=args.seed, classes=classes, method=args.method, method_options=own or None,
-                          memory=args.memory, verbose=2 if watched else 0)
+                          memory=args.memory, class_weight=of_classes, verbose=2 if watched else 0)
     return model.set_params(**{name: value for place, name, value in given if place == "estimator"})
 
 
@@ -143,7 +163,7 @@ def scores(model, source, what):
     from cmn_literate.use.metrics import accuracy, expected_calibration_error, log_predictive_density
 
     codes, log_p = [], []
-    for X, y in source.blocks():
+    for X, y, *_ in source.blocks():
         codes.append(encode_labels(y, model.classes_)[1])
         log_p.append(model.predict_log_proba(X))
     codes, log_p = np.concatenate(codes), np.concatenate(log_p)
@@ -165,16 +185,16 @@ def find_rows(args):
     """The rows to fit and those to score, as Work; every cell has been read once."""
     if args.data == args.test == "-":
         raise Refused("--test: standard input is read once, for the rows to fit")
-    args.target = unicodedata.normalize("NFC", args.target)
+    target, weight = (name if name is None else unicodedata.normalize("NFC", name) for name in (args.target, args.weight))
     try:
-        source = source_of_rows(args.data, args, args.target)
+        source = source_of_rows(args.data, args, target, weight=weight)
     except ValueError:
-        args.target = args.target.strip()                               # as the header
-        source = source_of_rows(args.data, args, args.target)
+        target, weight = (name if name is None else name.strip() for name in (target, weight))      # as the header
+        source = source_of_rows(args.data, args, target, weight=weight)
     classes, codes = count_rows(source)
     check_classes(len(classes), len(codes))
     if args.test is not None:
-        held = source_of_rows(args.test, args, args.target, source.columns)
+        held = source_of_rows(args.test, args, target, source.columns)
         others, held_codes = count_rows(held)
         unknown = sorted(set(others.tolist()) - set(classes.tolist()))
         if unknown:
@@ -203,9 +223,12 @@ def fit_quietly(model, source):
 def fit(args):
     if args.out is not None:
         check_out(args.out)
+    weighted = args.weight is not None or bool(args.class_weight)
+    if weighted:
+        check_learner_weights(args.method)
     source, classes, codes, held = find_rows(args)
     learner = find_learner(args.method)
-    model = make_model(args, None if held is None else classes.tolist())
+    model = make_model(args, None if held is None else classes.tolist(), class_weight(args, classes))
     what = f"{model.n_experts} experts, {model.n_init} start(s)"
     size = f"{len(codes)} rows, {len(source.columns)} columns"
     if model.verbose:
@@ -224,6 +247,7 @@ def fit(args):
     count = np.bincount(codes, minlength=len(classes))
     lines = [f"rows        {size.replace(' rows', '')}",
              f"classes     {', '.join(f'{label} ({count[i]})' for i, label in enumerate(classes))}",
+             *([f"weights     {model.moments_.n:g} in all, on {model.n_rows_seen_} rows"] if weighted else []),
              f"fit         {what}, {model.n_sweeps_} {learner.step}s, {still}",
              f"{learner.objective:11s} {model.objective_:.3f} nats", *[f"note        {text}" for text in said]]
     try:
@@ -237,7 +261,7 @@ def fit(args):
 
 def forecasts(model, source):
     """Probabilities (B, L) block by block, in the order of the rows."""
-    for X, _ in source.blocks():
+    for X, *_ in source.blocks():
         yield model.predict_proba(X)
 
 
@@ -320,9 +344,13 @@ def add_table_options(p):
 def add_fit(commands):
     p = commands.add_parser("fit", help="fit a classifier and report on it", description="Fit a classifier to the rows of CSV or Parquet files.")
     p.add_argument("data", help="a file, a folder, or a pattern such as 'part-*.parquet'; CSV files are UTF-8, also packed by gzip, with a header; "
-                   "all columns but the target are numbers; - reads a CSV file from standard input")
+                   "all columns but the target and --weight are features, of numbers; - reads a CSV file from standard input")
     p.add_argument("--target", required=True, metavar="COLUMN", help="the column that holds the class, text or number; empty, ?, "
                    "NA, N/A, NaN, null and None, in capitals or not, mean missing and are refused, here and in the other columns")
+    p.add_argument("--weight", metavar="COLUMN", help="the column that says how often each row counts, a number >= 0: 2 is the row twice, 0 no row; "
+                   "rows that are scored count once each")
+    p.add_argument("--class-weight", action="append", default=[], metavar="LABEL=FACTOR", help="multiply the weights of a class's rows by a "
+                   "factor, as often as wanted; or balanced: the same weight in all for every class")
     p.add_argument("--method", default="cavi", choices=list(CONSTRAINTS["method"][0].allowed), help=f"{CONSTRAINTS['method'][1]} (cavi)")
     p.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the method or of the estimator, as often as wanted")
     for flag, name, letter, default in [("--experts", "n_experts", "K", 10), ("--latent-dim", "latent_dim", "H", None),

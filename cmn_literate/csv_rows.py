@@ -127,25 +127,25 @@ class CsvFile:
                 raise ValueError(f"{self.path}: line {line}: expected {len(header)} cells, got {len(cells)}")
         return rows
 
-    def blocks(self, names, target=None, seen=None):
-        """X (B, d) of the columns `names` and labels y (B,), of text, or None, piece by piece.
+    def blocks(self, names, target=None, seen=None, weight=None):
+        """X (B, d) of the columns `names` and labels y (B,), of text, or None, piece by piece; with the name of their column, weights (B,).
 
         seen: dict that a pass over several files shares: the forms of labels met so far.  ValueError names line and column."""
-        seen, first = {} if seen is None else seen, True
+        seen, first, names = {} if seen is None else seen, True, [*names, *([] if weight is None else [weight])]
         for number, piece in self._pieces():
-            done = self._fast(without_first(piece) if first else piece, names, target)
+            done = self._fast(without_first(piece) if first else piece, names, target, weight)
             if done is None:
                 rows = self._rows(number, piece)[first:]
                 y = None if target is None else self._labels(rows, target)
                 alike(self.path, target, y, seen)
-                done = (self._numbers(rows, names), y) if rows else None      # a piece with the header alone
+                done = (self._numbers(rows, names, weight), y) if rows else None      # a piece with the header alone
             else:
                 alike(self.path, target, done[1], seen)
             first = False
             if done is not None:
-                yield done
+                yield done if weight is None else (np.ascontiguousarray(done[0][:, :-1]), done[1], done[0][:, -1].copy())
 
-    def _fast(self, piece, names, target):
+    def _fast(self, piece, names, target, weight=None):
         """X and y of a piece in which every cell is plain, or None."""
         try:
             import pyarrow as arrow
@@ -171,7 +171,7 @@ class CsvFile:
         X = np.empty((len(got), len(names)))
         for i, name in enumerate(names):
             X[:, i] = got.column(name).to_numpy()
-        if not np.isfinite(X).all():
+        if not np.isfinite(X).all() or weight is not None and X[:, -1].min() < 0:
             return None
         if target is None:
             return X, None
@@ -181,7 +181,7 @@ class CsvFile:
             return None
         return X, known[column.indices.to_numpy()]
 
-    def _numbers(self, rows, names):
+    def _numbers(self, rows, names, weight=None):
         columns = [self.header.index(name) for name in names]
         out = np.empty((len(rows), len(names)))
         for n, (line, cells) in enumerate(rows):
@@ -200,6 +200,8 @@ class CsvFile:
                     raise ValueError(f"{where}: expected a number, got {cell!r}{hint}") from None
                 if not np.isfinite(out[n, i]):
                     raise ValueError(f"{where}: expected a finite number, got {cell!r}")
+                if names[i] == weight and out[n, i] < 0:
+                    raise ValueError(f"{where}: expected a weight >= 0, got {cell!r}")
         return out
 
     def _labels(self, rows, target):

@@ -18,16 +18,18 @@ import numpy as np
 
 from cmn_literate.beyond.cluster import merge_surveys, pairwise, shard_slices, shard_sweep
 from cmn_literate.checks import check_sweep_options
+from cmn_literate.compiled import find_estep
 from cmn_literate.engineering.fit import Resume, finish, step
 from cmn_literate.engineering.runs import CAVI, has_converged
 from cmn_literate.engineering.out_of_core import row_bytes
-from cmn_literate.engineering.sources import draw_sample, label_codes, moment_scale, survey
-from cmn_literate.engineering.starts import init_parameters, key_generator
-from cmn_literate.engineering.sums import Block, Rows, add_sums, make_blocks
-from cmn_literate.inputs import as_generator, check_classes, check_options, check_squares, default_latent_dim, encode_labels
+from cmn_literate.engineering.sources import draw_repeated, draw_sample, label_codes, moment_scale, survey
+from cmn_literate.engineering.starts import init_parameters, key_generator, repeat_block, repeat_scale, repeated_before
+from cmn_literate.engineering.sums import Block, Rows, add_sums, estep, make_blocks
+from cmn_literate.inputs import (
+    as_generator, check_classes, check_options, check_squares, class_factors, default_latent_dim, encode_labels)
 from cmn_literate.learners import not_converged, progress_bar
 from cmn_literate.readers import DaskSource, open_source
-from cmn_literate.row_sources import ArraySource, FrameSource, RowSource, need
+from cmn_literate.row_sources import ArraySource, FrameSource, RowSource, WeighedSource, counted_blocks, need, no_rows
 
 PATIENCE = 0.5                                           # seconds between two looks whether all workers are there
 LOSSES = 3                                               # so often may the worker of a shard be lost
@@ -35,7 +37,8 @@ LOSSES = 3                                               # so often may the work
 
 class Layout(NamedTuple):
     """What a worker must know to lay out rows: columns, target, name of the source; mean, scale; classes; sizes K, h; shared; generator of
-    the keys of the sample."""
+    the keys of the sample; number of all rows; name of the column of weights, factors (labels, (L,) float) of the classes' weights, and what
+    the weights are multiplied by for the sample."""
     columns: tuple
     target: str
     name: str
@@ -46,11 +49,19 @@ class Layout(NamedTuple):
     latent_dim: int = 1
     shared: bool = False
     rng: np.random.Generator = None
+    n_rows: int = 0
+    weight: str = None
+    factors: tuple = None
+    scale_of_weights: float = 1.0
+
+    @property
+    def weighted(self):
+        return self.weight is not None or self.factors is not None
 
 
 class Seen(NamedTuple):
-    """What the first pass found in a part: number of its first row in all, its rows, its stamp."""
-    first: int
+    """What the first pass found in a part: weight of all rows before it (how many there are, if each counts once), its rows, its stamp."""
+    before: float
     n_rows: int
     stamp: tuple
 
@@ -58,14 +69,19 @@ class Seen(NamedTuple):
 # ---- on the workers
 
 def as_source(part, layout):
-    """The rows of a part: a source as it is, a partition of a dask dataframe, or blocks (X, y) of dask arrays.  None without rows."""
+    """The rows of a part: a source as it is, a partition of a dask dataframe, or blocks (X, y) or (X, y, weights) of dask arrays, with
+    the weights of their classes.  None without rows that count."""
     if isinstance(part, RowSource):
-        return part
-    if not len(part[0] if isinstance(part, tuple) else part):
+        source = part
+    elif not len(part[0] if isinstance(part, tuple) else part):
         return None
-    if isinstance(part, tuple):
-        return ArraySource(*part, layout.columns, name=layout.name)
-    return FrameSource(part, layout.target, layout.columns, layout.name)
+    elif isinstance(part, tuple):
+        source = ArraySource(*part[:2], layout.columns, name=layout.name, weights=part[2] if layout.weight else None)
+    else:
+        source = FrameSource(part, layout.target, layout.columns, layout.name, layout.weight)
+    if layout.factors is not None:
+        source = WeighedSource(source, *layout.factors)
+    return source if source.weight is None or next(counted_blocks(source), None) else None
 
 
 def survey_part(part, layout):
@@ -84,31 +100,36 @@ class Shard:
     def __sizeof__(self):
         return sum(array.nbytes for block in self.blocks for array in (*block.rows, block.omega, block.gamma) if array is not None)
 
-    def sweep(self, parameters, turn, inner):
-        """The E-step of sweep `turn`, counted from 1.   -> Sums"""
+    def sweep(self, parameters, turn, inner, estep=estep):
+        """The E-step of sweep `turn`, counted from 1, with the kernel estep.   -> Sums"""
         lost, self.sample = self.turn not in (turn - 1, turn), None
-        self.blocks, sums = shard_sweep(self.blocks, parameters, inner, lost)
+        self.blocks, sums = shard_sweep(self.blocks, parameters, inner, lost, estep)
         self.turn = turn
         return sums
 
 
 def load_shard(parts, seen, layout):
     """Read parts, as the first pass has seen them, and lay them out.   -> Shard"""
-    inputs, codes, sample = [], [], None
-    keys = key_generator(layout.rng)
-    keys.bit_generator.advance(seen[0].first)
+    inputs, codes, weights, sample = [], [], [], None
+    keys, upto = key_generator(layout.rng), seen[0].before
+    keys.bit_generator.advance(int(repeated_before(upto, layout.scale_of_weights)) if layout.weighted else upto)
     for part, known in zip(parts, seen):
         source, n_rows = as_source(part, layout), 0
-        for X, y in source.blocks():
-            sample = draw_sample(sample, keys.random(len(X)), X, y)
+        for X, y, weight in () if source is None else counted_blocks(source):
+            if weight is None:
+                sample = draw_sample(sample, keys.random(len(X)), X, y)
+            else:
+                rows, upto = repeat_block(weight, layout.scale_of_weights, upto)
+                sample = draw_repeated(sample, keys, X, y, rows)
+                weights.append(weight)
             inputs.append((X - layout.mean) / layout.scale)
             codes.append(label_codes(y, layout.classes, source.name))
             n_rows += len(X)
-        if (n_rows, source.stamp()) != (known.n_rows, known.stamp):
-            raise ValueError(f"{source.name}: expected the {known.n_rows} rows of the first pass, got {n_rows} rows of a file that has "
-                             "changed since: fit a copy that nobody writes to")
+        if (n_rows, source and source.stamp()) != (known.n_rows, known.stamp):
+            raise ValueError(f"{layout.name if source is None else source.name}: expected the {known.n_rows} rows of the first pass, got "
+                             f"{n_rows} rows of a file that has changed since: fit a copy that nobody writes to")
     blocks = make_blocks(np.concatenate(inputs), np.concatenate(codes), layout.n_experts, layout.latent_dim, len(layout.classes),
-                         layout.shared)
+                         layout.shared, np.concatenate(weights) if weights else None)
     return Shard(blocks, sample)
 
 
@@ -121,8 +142,10 @@ def merge_samples(left, right):
     return draw_sample(left, *right)
 
 
-def sweep_shard(shard, parameters, turn, inner):
-    return shard.sweep(parameters, turn, inner)
+def sweep_shard(shard, parameters, turn, inner, layout):
+    """Shard.sweep, by the kernel that this worker has for a fit of so many rows."""
+    kernel = find_estep(layout.n_rows, layout.n_experts, len(layout.classes) - 1, layout.shared)
+    return shard.sweep(parameters, turn, inner, kernel or estep)
 
 
 def as_is(value):
@@ -168,8 +191,8 @@ def parts_of(source):
         return source.X.to_delayed()
     from dask import delayed
 
-    pieces = zip(source.X.to_delayed().ravel(), source.y.to_delayed().ravel())
-    return [delayed((X, y)) for X, y in pieces]
+    arrays = [part for part in (source.X, source.y, source.weights) if part is not None]
+    return [delayed(piece) for piece in zip(*(part.to_delayed().ravel() for part in arrays))]
 
 
 class Crew:
@@ -261,12 +284,12 @@ class Crew:
         self.turn += 1
         sent = self.submit(as_is, parameters)
         return self.gather(
-            lambda c: self.submit(sweep_shard, self.shards[c], sent, self.turn, inner, workers=[self.homes[c]]),
+            lambda c: self.submit(sweep_shard, self.shards[c], sent, self.turn, inner, self.layout, workers=[self.homes[c]]),
             self.tree(add_sums))
 
 
 def look(client, source, parts, layout):
-    """The first pass.   -> Survey of all rows, parts that have rows, what was Seen of each"""
+    """The first pass.   -> Survey of all rows, parts that have rows that count, what was Seen of each"""
     if isinstance(source, DaskSource):
         parts = list(parts)
         pieces = client.compute(parts)
@@ -275,17 +298,18 @@ def look(client, source, parts, layout):
     run = f"cmn-survey-{uuid4().hex[:8]}"
     futures = [client.submit(survey_part, piece, layout, key=f"{run}-{i}") for i, piece in enumerate(pieces)]
     found = client.gather(futures)
+    if not any(found):
+        raise ValueError(no_rows(source))
     parts, found = zip(*((part, one) for part, one in zip(parts, found) if one is not None))
-    firsts = np.cumsum([0, *(one.n_rows for one in found)])
-    seen = [Seen(int(first), one.n_rows, one.stamp) for first, one in zip(firsts, found)]
+    before = np.cumsum([0, *(one.moments.n for one in found)]).tolist()
+    seen = [Seen(weight, one.n_rows, one.stamp) for weight, one in zip(before, found)]
     return pairwise(found, merge_surveys), list(parts), seen
 
 
-def ascend(crew, est, parameters, n_rows, shown=None, callback=None):
-    """Sweeps until they gain too little.   -> Fit"""
-    shared = est.omega1 == "shared"
-    everything = Block(Rows(None, np.empty((0, n_rows)), None), None)
-    state = Resume(parameters, (everything,), (), False, len(crew.layout.classes), est.priors, shared)
+def ascend(crew, est, parameters, found, shown=None, callback=None):
+    """Sweeps until they gain too little.   -> Fit, whether Ctrl-C ended it"""
+    shared, everything = est.omega1 == "shared", Block(Rows(None, None, None, weight=np.array([found.moments.n])), None)
+    state, cut = Resume(parameters, (everything,), (), False, len(crew.layout.classes), est.priors, shared), False
     try:
         while len(state.elbo) < est.max_sweeps and not has_converged(state):
             total = crew.sums(state.parameters, est.inner)
@@ -293,18 +317,65 @@ def ascend(crew, est, parameters, n_rows, shown=None, callback=None):
             for show in filter(None, (shown, callback)):
                 show(len(state.elbo), state.elbo[-1])
     except KeyboardInterrupt:
-        warnings.warn(f"interrupted: this is the fit after {len(state.elbo)} whole sweeps", stacklevel=3)
-    return finish(state)
+        if not state.elbo:
+            raise
+        cut = True
+    return finish(state), cut
 
 
-def fit_cluster(data, target=None, client=None, columns=None, callback=None, **options):
+def weigh(client, est, source, parts, layout):
+    """The layout with the factors of the classes' weights; the workers read the rows once for their labels."""
+    if est.class_weight is None:
+        return layout
+    found, *_ = look(client, source, parts, layout)
+    labels, places = encode_labels(found.classes, est.classes)
+    of_class = np.bincount(places, found.counts, len(labels))
+    return layout._replace(factors=(labels, class_factors(labels, of_class, est.class_weight)))
+
+
+def learn_cluster(est, source, client, callback=None):
+    """What CMNClassifier.fit does on a cluster: est, with method "cavi" and one start, learns from the rows of a source.
+
+    -> whether Ctrl-C cut it short; before the first sweep it is KeyboardInterrupt.   ValueError names a bad argument, file or row."""
+    if source.target is None:
+        raise ValueError(f"target: expected the name of the column of {source.name} that holds the labels, got None")
+    every, layout = parts_of(source), Layout(source.columns, source.target, source.name, weight=source.weight)
+    layout = weigh(client, est, source, every, layout)
+    found, parts, seen = look(client, source, every, layout)
+    est.classes_, _ = encode_labels(found.classes, est.classes)
+    if est.classes is None:
+        check_classes(len(est.classes_), found.n_rows)
+    est.n_features_in_ = len(source.columns)
+    if source.named:
+        est.feature_names_in_ = np.array(source.columns, dtype=object)
+    est.mean_, est.scale_ = moment_scale(found.moments, est.standardize)
+    est.moments_, est.n_rows_seen_, est.calls_ = found.moments, found.n_rows, (("fit", found.n_rows),)
+    check_squares(est.scale_)
+    h, (rng,) = est.latent_dim or default_latent_dim(len(est.classes_)), as_generator(est.random_state).spawn(1)
+    layout = layout._replace(mean=est.mean_, scale=est.scale_, classes=est.classes_, n_experts=est.n_experts, latent_dim=h,
+                             shared=est.omega1 == "shared", n_rows=found.n_rows, rng=rng,
+                             scale_of_weights=repeat_scale(found.n_rows, found.moments.n, found.whole))
+    check_room(client, found.n_rows, sum(row_bytes(est.n_features_in_, est.n_experts, len(est.classes_), layout.shared, layout.weighted)))
+    crew = Crew(client, parts, seen, layout, shard_slices([part.n_rows for part in seen]))
+    sample = crew.samples()
+    parameters = init_parameters((sample.X - est.mean_) / est.scale_, label_codes(sample.y, est.classes_), est.n_experts, h,
+                                 len(est.classes_), est.priors, rng, est.init)
+    with progress_bar(est.verbose, est.max_sweeps, f"{len(set(crew.homes))} workers", CAVI) as shown:
+        result, cut = ascend(crew, est, parameters, found, shown, callback)
+    est.method_, est.fits_ = "cavi", [result]
+    est.summarize()
+    return cut
+
+
+def fit_cluster(data, target=None, client=None, columns=None, callback=None, weight=None, **options):
     """A CMNClassifier fitted by the workers of a Dask cluster.
 
     data      what open_source takes: a folder or pattern of Parquet files that the workers can read, a dask dataframe, a pair of dask
               arrays (X, y), ...; target: name of the label column
     client    a dask.distributed.Client; None: the active one
-    columns   names of the columns of X, all but the target if None
+    columns   names of the columns of X, all but the target and the weight if None
     callback(n_sweeps, elbo)   after each sweep
+    weight    name of the column of weights, or an array (N,) beside arrays, as in open_source
     options   of CMNClassifier, with method "cavi" and one start
     -> CMNClassifier, the same as that of CMNClassifier(**options).fit to rounding, whatever the number of workers
 
@@ -320,30 +391,8 @@ def fit_cluster(data, target=None, client=None, columns=None, callback=None, **o
     for name, value, only in (("method", est.method, "cavi"), ("n_init", est.n_init, 1), ("method_options", est.method_options or None, None)):
         if value != only:
             raise ValueError(f"{name}: expected {only!r} on a cluster, got {value!r}")
-    source = open_source(whole_paths(data), target, columns)
-    if source.target is None:
-        raise ValueError(f"target: expected the name of the column of {source.name} that holds the labels, got None")
-    layout = Layout(source.columns, source.target, source.name)
-    found, parts, seen = look(client, source, parts_of(source), layout)
-    est.classes_, _ = encode_labels(found.classes, est.classes)
-    if est.classes is None:
-        check_classes(len(est.classes_), found.n_rows)
-    est.n_features_in_ = len(source.columns)
-    if source.named:
-        est.feature_names_in_ = np.array(source.columns, dtype=object)
-    est.mean_, est.scale_ = moment_scale(found.moments, est.standardize)
-    check_squares(est.scale_)
-    h, (rng,) = est.latent_dim or default_latent_dim(len(est.classes_)), as_generator(est.random_state).spawn(1)
-    layout = layout._replace(mean=est.mean_, scale=est.scale_, classes=est.classes_, n_experts=est.n_experts, latent_dim=h,
-                             shared=est.omega1 == "shared", rng=rng)
-    check_room(client, found.n_rows, sum(row_bytes(est.n_features_in_, est.n_experts, len(est.classes_), layout.shared)))
-    crew = Crew(client, parts, seen, layout, shard_slices([part.n_rows for part in seen]))
-    sample = crew.samples()
-    parameters = init_parameters((sample.X - est.mean_) / est.scale_, label_codes(sample.y, est.classes_), est.n_experts, h,
-                                 len(est.classes_), est.priors, rng, est.init)
-    with progress_bar(est.verbose, est.max_sweeps, f"{len(set(crew.homes))} workers", CAVI) as shown:
-        est.method_, est.fits_ = "cavi", [ascend(crew, est, parameters, found.n_rows, shown, callback)]
-    est.summarize()
+    if learn_cluster(est, open_source(whole_paths(data), target, columns, weight=weight), client, callback):
+        warnings.warn(f"interrupted: this is the fit after {est.n_sweeps_} whole sweeps", stacklevel=2)
     if not est.converged_:
         warnings.warn(not_converged("cavi", CAVI, est.n_sweeps_, est.objective_), ConvergenceWarning, stacklevel=2)
     return est

@@ -10,7 +10,8 @@ import os
 import numpy as np
 
 from cmn_literate.csv_rows import CsvFile
-from cmn_literate.row_sources import RowSource, check_block, check_labels, file_stamp, need, pick_columns, skip_rows
+from cmn_literate.row_sources import (
+    RowSource, check_block, check_labels, check_row_weights, file_stamp, need, pick_columns, skip_rows, with_weight)
 
 PARQUET = (".parquet", ".pq", ".parq")
 
@@ -18,8 +19,8 @@ PARQUET = (".parquet", ".pq", ".parq")
 class FileSource(RowSource):
     """Files of one kind, one after the other."""
 
-    def __init__(self, paths, target=None, columns=None):
-        self.paths, self.target = tuple(map(os.fspath, paths)), target
+    def __init__(self, paths, target=None, weight=None):
+        self.paths, self.target, self.weight = tuple(map(os.fspath, paths)), target, weight
         self.name = self.paths[0] if len(self.paths) == 1 else f"{self.paths[0]} and {len(self.paths) - 1} more"
 
     def stamp(self):
@@ -30,25 +31,25 @@ class CsvSource(FileSource):
     """CSV files with a header each; the columns are found by name in every file.  places: where they are, if not under the names
     that messages call them by."""
 
-    def __init__(self, paths, target=None, columns=None, delimiter=",", decimal=".", places=None):
-        super().__init__(paths, target)
+    def __init__(self, paths, target=None, columns=None, delimiter=",", decimal=".", places=None, weight=None):
+        super().__init__(paths, target, weight)
         self.places = self.paths if places is None else tuple(places)
         self.files = tuple(CsvFile(path, delimiter, decimal, place) for path, place in zip(self.paths, self.places))
-        self.columns = pick_columns(self.files[0].header, target, columns, self.paths[0])
+        self.columns = pick_columns(self.files[0].header, target, columns, self.paths[0], weight)
         for file in self.files[1:]:
-            pick_columns(file.header, target, self.columns, file.path)
+            pick_columns(file.header, target, self.columns, file.path, weight)
 
     def blocks(self, start=0):
         seen = {}
 
         def read():
             for file in self.files:
-                yield from file.blocks(self.columns, self.target, seen)
+                yield from file.blocks(self.columns, self.target, seen, self.weight)
         return skip_rows(read(), start)
 
     def parts(self):
         first = self.files[0]
-        return tuple(CsvSource([path], self.target, self.columns, first.delimiter, first.decimal, [place])
+        return tuple(CsvSource([path], self.target, self.columns, first.delimiter, first.decimal, [place], self.weight)
                      for path, place in zip(self.paths, self.places))
 
     def stamp(self):
@@ -58,13 +59,13 @@ class CsvSource(FileSource):
 class ParquetSource(FileSource):
     """Parquet files; the columns are found by name in every file.  groups: row groups of the one file that are read."""
 
-    def __init__(self, paths, target=None, columns=None, groups=None):
-        super().__init__(paths, target)
+    def __init__(self, paths, target=None, columns=None, groups=None, weight=None):
+        super().__init__(paths, target, weight)
         self.groups, self.sizes = groups, []                            # rows of every row group of every file
         for path in self.paths:
             with self._open(path) as file:
                 names = file.schema_arrow.names
-                self.columns = pick_columns(names, target, self.columns or columns, path)
+                self.columns = pick_columns(names, target, self.columns or columns, path, weight)
                 self._check_types(file.schema_arrow, path)
                 rows = [file.metadata.row_group(g).num_rows for g in range(file.metadata.num_row_groups)]
             if not sum(rows):
@@ -83,7 +84,7 @@ class ParquetSource(FileSource):
     def _check_types(self, schema, path):
         types = need("pyarrow.types", "a Parquet file", "files")
         kinds = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
-        bad = [name for name in self.columns if not any(kind(schema.field(name).type) for kind in kinds)]
+        bad = [name for name in filter(None, (*self.columns, self.weight)) if not any(kind(schema.field(name).type) for kind in kinds)]
         if bad:
             raise ValueError(f"{path}: expected numeric columns, got {', '.join(bad)}")
 
@@ -101,7 +102,7 @@ class ParquetSource(FileSource):
     def _read(self, path, places, first):
         arrow = need("pyarrow", "a Parquet file", "files")
         groups = places if self.groups is None else [self.groups[g] for g in places]
-        names = [*self.columns, *([] if self.target is None else [self.target])]
+        names = [*self.columns, *(name for name in (self.target, self.weight) if name is not None)]
         with self._open(path) as file:
             try:
                 for batch in file.iter_batches(self.block_rows, row_groups=groups, columns=names, use_threads=False):
@@ -117,10 +118,12 @@ class ParquetSource(FileSource):
         for i, name in enumerate(self.columns):
             X[:, i] = batch.column(name).to_numpy(zero_copy_only=False)
         X = check_block(X, self.columns, path, first)
-        return X, None if self.target is None else arrow_labels(batch.column(self.target), path, first)
+        y = None if self.target is None else arrow_labels(batch.column(self.target), path, first)
+        return with_weight(X, y, None if self.weight is None else check_row_weights(
+            batch.column(self.weight).to_numpy(zero_copy_only=False), len(batch), path, first, self.weight))
 
     def parts(self):
-        return tuple(ParquetSource([path], self.target, self.columns, (g,)) for path, sizes in zip(self.paths, self.sizes)
+        return tuple(ParquetSource([path], self.target, self.columns, (g,), self.weight) for path, sizes in zip(self.paths, self.sizes)
                      for g in range(len(sizes)) if sizes[g]) if self.groups is None else (self,)
 
 

@@ -85,16 +85,14 @@ def encode_labels(y, classes=None):
     return found, codes
 
 
-def class_factors(y, classes, class_weight, weight):
-    """Factor of every row from the class_weight of its label.
+def class_factors(labels, of_class, class_weight):
+    """Factor of every class from class_weight.
 
     class_weight: {label: factor >= 0}, 1 for labels that it does not name; or "balanced": the total weight over
-    the number of classes with rows and the weight of the class.   y (N,), weight (N,) -> (N,)
+    the number of classes with rows and the weight of the class.   labels (L,), of_class (L,) weight of their rows -> (L,)
     """
-    labels, codes = encode_labels(y, classes)
     if isinstance(class_weight, str) and class_weight == "balanced":
-        of_class = np.bincount(codes, weight, len(labels))
-        return (weight.sum() / ((of_class > 0).sum() * np.where(of_class > 0, of_class, 1.0)))[codes]
+        return of_class.sum() / ((of_class > 0).sum() * np.where(of_class > 0, of_class, 1.0))
     if not isinstance(class_weight, dict):
         raise ValueError(f"class_weight: expected a dict, 'balanced' or None, got {class_weight!r}")
     factors = np.ones(len(labels))
@@ -105,7 +103,7 @@ def class_factors(y, classes, class_weight, weight):
         if not is_number(factor) or not 0 <= factor < np.inf:
             raise ValueError(f"class_weight: expected finite numbers >= 0, got {factor!r} for {label!r}")
         factors[place] = factor
-    return factors[codes]
+    return factors
 
 
 def weigh_rows(X, y, est, sample_weight=None, chunk_of=None):
@@ -117,14 +115,21 @@ def weigh_rows(X, y, est, sample_weight=None, chunk_of=None):
         return X, y, None
     check_learner_weights(est.method)
     weight = np.ones(len(X)) if sample_weight is None else check_weights(sample_weight, len(X))
+    X, y, weight = _counting(X, y, weight)
     if est.class_weight is not None:
         if chunk_of is not None and isinstance(est.class_weight, str):
             raise ValueError(f"class_weight: expected a dict or None for partial_fit, which does not see all rows, got {est.class_weight!r}")
-        weight = weight * class_factors(y, est.classes if chunk_of is None else chunk_of, est.class_weight, weight)
-        check_weights(weight, len(X))
+        labels, codes = encode_labels(y, est.classes if chunk_of is None else chunk_of)
+        of_class = np.bincount(codes, weight, len(labels))
+        weight = check_weights(weight * class_factors(labels, of_class, est.class_weight)[codes], len(X))
+        X, y, weight = _counting(X, y, weight)
+    return X, y, None if (weight == 1).all() else weight
+
+
+def _counting(X, y, weight):
+    """The rows whose weight is not 0."""
     keep = weight > 0
-    weight = weight[keep]
-    return X[keep], y[keep], None if (weight == 1).all() else weight
+    return (X, y, weight) if keep.all() else (X[keep], y[keep], weight[keep])
 
 
 def chunk_classes(est, classes):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
@@ -36,11 +37,25 @@ def _threads(n, process):
 
 
 def in_order(function, items, n_jobs=1):
-    """function of every item, by n_jobs threads, in the order of the items.   -> iterator"""
-    items = list(items)
-    if n_jobs == 1 or len(items) < 2:
+    """function of every item, by n_jobs threads, in the order of the items, which are taken one by one as they are needed.   -> iterator"""
+    if n_jobs == 1 or hasattr(items, "__len__") and len(items) < 2:
         return map(function, items)
-    return _threads(n_jobs, os.getpid()).map(function, items)
+    return _ahead(function, items, n_jobs)
+
+
+def _ahead(function, items, n_jobs):
+    """At most two items for each thread are taken and not yet handed back."""
+    threads, waiting = _threads(n_jobs, os.getpid()), deque()
+    try:
+        for item in items:
+            waiting.append(threads.submit(function, item))
+            if len(waiting) == 2 * n_jobs:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
 
 
 @lru_cache(maxsize=1)

@@ -63,22 +63,24 @@ def merge_surveys(left, right):
         raise ValueError(f"y: expected labels of one kind, got {left.classes[0]!r} and "
                          f"{right.classes[0]!r}")
     classes = np.unique(np.concatenate([left.classes, right.classes]))
-    counts = np.zeros(len(classes), int)
+    counts = np.zeros(len(classes), left.counts.dtype)
     for one in (left, right):
         counts[np.searchsorted(classes, one.classes)] += one.counts
     return left._replace(
         n_rows=left.n_rows + right.n_rows, classes=classes, counts=counts,
+        whole=left.whole and right.whole,
         moments=merge_moments(left.moments, right.moments))
 
 
 # book/beyond/cluster.ipynb, cell cluster-12
-def settle(prep, rows, omega, gamma=None, tol=1e-12, most=100):
+def settle(prep, rows, omega, gamma=None, tol=1e-12, most=100, estep=estep):
     """Tilts of a block at their best under the global factors.  [eq-cluster-settle]
 
-    arguments as in estep; rounds until one gains less than tol nats a row
+    arguments as in estep; rounds until one gains less than tol nats a row (or for
+    each unit of weight)
     -> omega, gamma for the next E-step
     """
-    bound, n_rows = -np.inf, rows.b.shape[1]
+    bound, n_rows = -np.inf, rows.b.shape[1] if rows.weight is None else rows.weight.sum()
     for _ in range(most):
         sums, omega, fresh = estep(prep, rows, omega, 1, gamma)
         gamma = None if gamma is None else fresh
@@ -101,7 +103,7 @@ def shard_sweep(blocks, parameters, inner=1, lost=False, estep=estep):
         np.setbufsize(16)                   # ends with this block, in this thread
         for rows, omega, gamma in blocks:
             if lost:
-                omega, gamma = settle(prep, rows, omega, gamma)
+                omega, gamma = settle(prep, rows, omega, gamma, estep=estep)
             sums, omega, fresh = estep(prep, rows, omega, inner, gamma)
             total = sums if total is None else add_sums(total, sums)
             renewed.append(Block(rows, omega, None if gamma is None else fresh))

@@ -7,11 +7,12 @@ of any sweep.
 """
 
 __all__ = ["Pass", "Passes", "row_bytes", "passes", "source_work", "run_source", "fit_source",
-           "learn_source"]
+           "weigh_classes", "CLUSTER", "learn_source"]
 
 
 # book/engineering/out_of_core.ipynb, cell out_of_core-02
 from copy import copy, deepcopy
+from importlib import import_module
 from numbers import Integral
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmn_literate.checks import check_count, check_start_options, check_sweep_options
+from cmn_literate.compiled import find_estep
 from cmn_literate.engineering.fit import Resume, finish, step
 from cmn_literate.engineering.runs import (
     CAVI, Work, drive, has_converged, stored_generator)
@@ -28,12 +30,14 @@ from cmn_literate.engineering.starts import START_ROWS, init_parameters
 from cmn_literate.engineering.sums import (
     Block, Rows, Sums, add_sums, block_size, estep, make_rows, prepare)
 from cmn_literate.inputs import (
-    as_generator, check_classes, check_memory, check_squares, default_latent_dim,
-    encode_labels, memory_bytes)
-from cmn_literate.learners import learner_options, progress_bar
+    as_generator, check_classes, check_memory, check_squares, class_factors,
+    default_latent_dim, encode_labels, memory_bytes, weigh_rows)
+from cmn_literate.learners import check_learner_weights, learner_options, progress_bar
 from cmn_literate.network.latents import Parameters
 from cmn_literate.network.simulate import Priors
-from cmn_literate.readers import load_rows, open_source, source_of
+from cmn_literate.parallel import effective_jobs, in_order, one_blas_thread
+from cmn_literate.readers import active_client, load_rows, open_source, source_of
+from cmn_literate.row_sources import WeighedSource
 from cmn_literate.storage import generator_state
 from cmn_literate.tilt_files import FileTilts, MemoryTilts
 
@@ -60,15 +64,19 @@ class Pass(NamedTuple):
 class Passes:
     """Portion by portion through the rows: the step of a Work.  [eq-portion]
 
-    read(start) -> iterator over (Z, codes) in blocks of `size` rows from row start on;
-    sizes (N, K, J); settings: tol, inner, accelerate, priors, omega1 as in fit
+    read(start) -> iterator over (Z, codes) or (Z, codes, weight) in blocks of `size`
+    rows from row start on;  sizes (N, K, J, total weight)
+    settings: tol, inner, accelerate, priors, omega1, n_jobs as in fit; of the blocks of
+    a portion, n_jobs threads make the E-step, and no bit depends on it [eq-fixed-order]
     keep        rows stay in memory once they are read
     """
 
     def __init__(self, read, sizes, size, portion, tilts, settings, keep):
-        self.read, (self.N, self.K, self.J) = read, sizes
+        self.read, (self.N, self.K, self.J, self.total) = read, sizes
         self.size, self.portion, self.tilts, self.s = size, portion, tilts, settings
         self.kept, self.stream, self.next, self.begun = ({} if keep else None), None, None, False
+        self.jobs = effective_jobs(getattr(settings, "n_jobs", 1))
+        self.estep = find_estep(self.N, self.K, self.J, settings.omega1 == "shared") or estep
 
     def rows(self, block):
         """Rows of a block; reading goes on where it is, or begins again."""
@@ -76,9 +84,9 @@ class Passes:
             return self.kept[block]
         if block != self.next:
             self.stream, self.next = self.read(block * self.size), None
-        Z, codes = next(self.stream)
+        Z, codes, *weight = next(self.stream)
         self.next = block + 1
-        rows = make_rows(Z, codes, self.J + 1, self.size >= self.N)
+        rows = make_rows(Z, codes, self.J + 1, self.size >= self.N, *weight)
         if self.kept is not None:
             self.kept[block] = rows
         return rows
@@ -93,6 +101,11 @@ class Passes:
         if shared:
             return table[:J, None, :], table[J:]
         return table.reshape(J, K, B), None
+
+    def task(self, sweep, block):
+        """What the E-step of a block needs: rows, omega, gamma."""
+        rows = self.rows(block)
+        return rows, *self.remembered(sweep, block, rows.b)
 
     def shape(self, B):
         """Shape of what is kept of B rows."""
@@ -111,16 +124,20 @@ class Passes:
             self.check(s)
         self.begun = True
         prep, last = prepare(s.parameters), min(s.row + self.portion, self.N)
-        with np.errstate():
-            np.setbufsize(16)               # ends with this block, in this thread
-            for block in range(s.row // self.size, -(-last // self.size)):
-                rows = self.rows(block)
-                omega, gamma = self.remembered(s.sweep, block, rows.b)
-                sums, omega, fresh = estep(prep, rows, omega, self.s.inner, gamma)
-                total = sums if total is None else add_sums(total, sums)
-                table = omega.reshape(-1, omega.shape[-1])
-                self.tilts.write(s.sweep, block, table if gamma is None else
-                                 np.concatenate([table, fresh]))
+        blocks = range(s.row // self.size, -(-last // self.size))
+
+        def visit(task):
+            rows, omega, gamma = task
+            with np.errstate():
+                np.setbufsize(16)           # ends with this block, in this thread
+                return self.estep(prep, rows, omega, self.s.inner, gamma)
+
+        tasks = (self.task(s.sweep, block) for block in blocks)     # read as they are needed
+        for block, (sums, omega, gamma) in zip(blocks, in_order(visit, tasks, self.jobs)):
+            total = sums if total is None else add_sums(total, sums)
+            table = omega.reshape(-1, omega.shape[-1])
+            self.tilts.write(s.sweep, block, np.concatenate([table, gamma])
+                             if self.s.omega1 == "shared" else table)
         mark = self.tilts.settle(s.sweep, block)
         if last < self.N:
             return s._replace(sums=total, row=last, mark=mark), None
@@ -129,7 +146,7 @@ class Passes:
 
     def close(self, s, total):
         """The end of a sweep: the step of the fit, whose E-step knows the sums."""
-        everything = Rows(None, np.empty((0, self.N)), None)
+        everything = Rows(None, None, None, weight=np.array([self.total]))
         elbo = () if s.bound is None else (s.bound,)
         before = Resume(s.parameters, (Block(everything, None),), elbo, False, self.J + 1,
                         self.s.priors, self.s.omega1 == "shared")
@@ -139,10 +156,10 @@ class Passes:
 
 
 # book/engineering/out_of_core.ipynb, cell out_of_core-10
-def row_bytes(d, n_experts, n_classes, shared=False):
+def row_bytes(d, n_experts, n_classes, shared=False, weighted=False):
     """Bytes that a fit keeps of one row: laid out, and its tilts.  [eq-row-bytes]"""
     J = n_classes - 1
-    return 8 * (d + 1 + 2 * J), 8 * (J + n_experts if shared else J * n_experts)
+    return 8 * (d + 1 + 2 * J + weighted), 8 * (J + n_experts if shared else J * n_experts)
 
 
 def passes(source, found, classes, scaling, settings, portion=1 << 18, size=None):
@@ -154,13 +171,13 @@ def passes(source, found, classes, scaling, settings, portion=1 << 18, size=None
     s, N, d, L = settings, found.n_rows, len(found.columns), len(classes)
     h = s.latent_dim
     size = size or block_size(N, d + 1, s.n_experts, h, L - 1)
-    laid, tilt = row_bytes(d, s.n_experts, L, s.omega1 == "shared")
+    laid, tilt = row_bytes(d, s.n_experts, L, s.omega1 == "shared", source.weight is not None)
     budget, path = memory_bytes(s.memory), s.checkpoint
     in_files = path is not None or tilt * N > budget
     tilts = FileTilts(tilt // 8, size, path) if in_files else MemoryTilts()
     keep = (laid + (0 if in_files else tilt)) * N <= budget
     read = lambda start: coded_blocks(source, found, classes, *scaling, size, start)
-    return Passes(read, (N, s.n_experts, L - 1), size, max(portion // size, 1) * size,
+    return Passes(read, (N, s.n_experts, L - 1, found.moments.n), size, max(portion // size, 1) * size,
                   tilts, s, keep)
 
 
@@ -204,7 +221,8 @@ def run_source(source, found, classes, scaling, settings, rng, i=0, label="", **
     s = settings
     work = source_work(source, found, classes, scaling, s, rng, i, **sizes)
     by_rows = CAVI._replace(step="row")
-    with progress_bar(s.verbose, s.max_sweeps * found.n_rows, label, by_rows) as shown:
+    with (progress_bar(s.verbose, s.max_sweeps * found.n_rows, label, by_rows) as shown,
+          one_blas_thread(getattr(s, "n_jobs", None))):
         run = drive(work, shown, s.checkpoint)
     return work.finish(run), run.reason == "interrupted"
 
@@ -214,13 +232,14 @@ def fit_source(source, n_experts=10, latent_dim=None, classes=None,
                priors=Priors(),  # noqa: B008  Priors are frozen
                rng=0, init="class-code", max_sweeps=500, tol=1e-6, inner=1,
                omega1="per-component", accelerate=False, standardize=False,
-               memory=None, checkpoint=None, verbose=0, **sizes):
+               memory=None, checkpoint=None, verbose=0, n_jobs=None, **sizes):
     """CAVI for rows that are read anew in every sweep.  [eq-portion, eq-sweep]
 
-    source      what open_source takes;   memory as in CMNClassifier
+    source      what open_source takes, weights included;   memory as in CMNClassifier
     checkpoint  a file that the run is kept in, and goes on from; two files with the
                 tilts stand beside it
     sizes       portion, size: rows per step and per block.   Others as in fit
+    n_jobs      threads, as in parallel.effective_jobs; no bit depends on it
     -> Fit.   ValueError names a bad argument, file or row.
     """
     source, priors_ok = open_source(source), check_start_options(priors, rng, init, omega1, Priors)
@@ -255,35 +274,87 @@ def _streamed(est, source, path):
     return survey(source, rngs), rngs
 
 
+def weigh_classes(source, class_weight, classes=None):
+    """The source whose weights are those of its rows times those of their classes.
+    [eq-weighted-bound]
+
+    class_weight, classes as in CMNClassifier; without class_weight the source itself,
+    else it is read once for its labels.   ValueError as in inputs.class_factors
+    """
+    if class_weight is None:
+        return source
+    found = survey(source, [])
+    labels, places = encode_labels(found.classes, classes)
+    of_class = np.bincount(places, found.counts, len(labels))
+    return WeighedSource(source, labels, class_factors(labels, of_class, class_weight))
+
+
+def _check_rows(source, n_rows):
+    if n_rows < 2:
+        raise ValueError(f"{source.name}: expected at least 2 rows, got {n_rows}")
+
+
+def _load(est, source):
+    """The rows (X, codes, weight) of a source with classes, or None if they are too many."""
+    d, K, shared, limit = len(source.columns), est.n_experts, est.omega1 == "shared", memory_bytes(est.memory)
+    top, weighted = limit if _asks_for_arrays(est) else START_ROWS, source.weight is not None
+    rows = load_rows(source, lambda L: min(top, limit // (
+        8 * d + sum(row_bytes(d, K, L, shared, weighted)))))
+    if rows is None:
+        return None
+    _check_rows(source, len(rows.X))
+    if rows.weight is None and est.class_weight is None:
+        est.classes_, places = encode_labels(rows.classes, est.classes)
+        return rows.X, places[rows.codes], None
+    X, y, weight = weigh_rows(rows.X, rows.classes[rows.codes], est, rows.weight)
+    est.classes_, codes = encode_labels(y, est.classes)
+    return X, codes, weight
+
+
+CLUSTER = "cmn_literate.distributed"                # beyond this chapter: named, not imported
+
+
+def _on_cluster(est, data):
+    """The Client of a fit that a cluster takes over, or None."""
+    alone = est.n_init > 1 or est.method_options or _asks_for_arrays(est)
+    return None if alone else active_client(data)
+
+
 def learn_source(est, data, y, learn, sample_weight=None):
     """What CMNClassifier.fit does with a source.  [eq-portion]
 
-    Up to START_ROWS rows, and all that fit est.memory for a method or a choice of
-    starts that asks for it, are loaded; others pass by, and are kept if they fit.
+    Dask collections are fitted by the workers of an active dask.distributed.Client, if
+    the method is "cavi" with one start and no checkpoint.  Else up to START_ROWS rows,
+    and all that fit est.memory for a method or a choice of starts that asks for it,
+    are loaded; others pass by, and are kept if they fit.
 
-    data, y: a source without y, files and the name of the target, or dask arrays
-    learn(X, codes, None, True): for rows in memory, which it may overwrite   -> whether Ctrl-C cut it short
+    data, y, sample_weight: a source alone, files and names of columns, or dask arrays
+    learn(X, codes, weight, True): for rows in memory, which it may overwrite
+    -> whether Ctrl-C cut it short
     """
-    if sample_weight is not None or getattr(est, "class_weight", None) is not None:
-        raise ValueError("sample_weight, class_weight: expected None for a source of rows, got weights")
-    source, path = source_of(data, y), learner_options(est).get("checkpoint")
-    d, limit, K = len(source.columns), memory_bytes(est.memory), est.n_experts
-    top = limit if _asks_for_arrays(est) else START_ROWS
-    rows = load_rows(source, lambda L: min(top, limit // (
-        8 * d + sum(row_bytes(d, K, L, est.omega1 == "shared")))))
-    found, rngs = (None, ()) if rows else _streamed(est, source, path)
-    n_rows = len(rows.X) if rows else found.n_rows
-    if n_rows < 2:
-        raise ValueError(f"{source.name}: expected at least 2 rows, got 1")
-    est.classes_, places = encode_labels((rows or found).classes, est.classes)
+    source, path = source_of(data, y, sample_weight), learner_options(est).get("checkpoint")
+    if source.weight is not None or est.class_weight is not None:
+        check_learner_weights(est.method)
+    if client := _on_cluster(est, data):
+        return import_module(CLUSTER).learn_cluster(est, source, client)
+    rows, d, found = _load(est, source), len(source.columns), None
+    if rows is None:
+        source = weigh_classes(source, est.class_weight, est.classes)
+        found, rngs = _streamed(est, source, path)
+        _check_rows(source, found.n_rows)
+        est.classes_, _ = encode_labels(found.classes, est.classes)
     if est.classes is None:
-        check_classes(len(est.classes_), n_rows)
+        check_classes(len(est.classes_), len(rows[0]) if rows else found.n_rows)
     est.n_features_in_ = d
     if source.named:
         est.feature_names_in_ = np.array(source.columns, dtype=object)
-    if rows:
-        return learn(rows.X, places[rows.codes], None, True)
-    check_memory(0, d, K, est.latent_dim, len(est.classes_))
+    return learn(*rows, True) if rows else _learn_passing(est, source, found, rngs, path)
+
+
+def _learn_passing(est, source, found, rngs, path):
+    """All starts of a fit whose rows pass by.   -> whether Ctrl-C cut it short"""
+    n_rows = found.n_rows
+    check_memory(0, len(source.columns), est.n_experts, est.latent_dim, len(est.classes_))
     est.mean_, est.scale_ = moment_scale(found.moments, est.standardize)
     est.moments_, est.n_rows_seen_, est.calls_ = found.moments, n_rows, (("fit", n_rows),)
     check_squares(est.scale_)

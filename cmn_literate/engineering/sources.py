@@ -7,7 +7,8 @@ where the blocks end.
 """
 
 __all__ = ["ColumnMoments", "merge_moments", "block_moments", "moment_scale", "column_scale",
-           "KeyedSample", "draw_sample", "Survey", "survey", "label_codes", "coded_blocks"]
+           "KeyedSample", "draw_sample", "draw_repeated", "Survey", "survey", "label_codes",
+           "coded_blocks"]
 
 
 # book/engineering/sources.ipynb, cell sources-02
@@ -15,7 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.engineering.starts import START_ROWS, key_generator
+from cmn_literate.engineering.starts import (
+    START_ROWS, key_generator, repeat_block, repeat_scale, whole_weights)
+from cmn_literate.row_sources import counted_blocks, no_rows, pick_rows, with_weight
 from cmn_literate.storage import fingerprint
 
 
@@ -110,13 +113,25 @@ def draw_sample(sample, keys, X, y, most=START_ROWS):
     return KeyedSample(keys, X, y)
 
 
+def draw_repeated(sample, generator, X, y, rows, most=START_ROWS):
+    """draw_sample of a block whose rows are repeated.  [eq-repeat-rows, eq-sample-keys]
+
+    generator of the keys; rows (M,): indices of repeat_block -> KeyedSample"""
+    keys, stay = generator.random(len(rows)), slice(None)
+    if len(keys) > most:                        # no more of them are ever laid out
+        stay = np.sort(np.argpartition(keys, most)[:most])
+    return draw_sample(sample, keys[stay], X[rows[stay]], y[rows[stay]], most)
+
+
 # book/engineering/sources.ipynb, cell sources-18
 class Survey(NamedTuple):
     """What the first pass has seen.  [eq-moments-merge, eq-sample-keys]
 
-    n_rows, columns; moments of all rows; classes (L,) sorted labels, counts (L,)
+    n_rows, columns; moments of all rows; classes (L,) sorted labels
+    counts (L,) of their rows, or the weight of these
     samples     a KeyedSample per start
     head        (rows, SHA-256) of the first block;  stamp of the source
+    whole       whether all weights are whole numbers
     """
     n_rows: int
     columns: tuple
@@ -126,15 +141,21 @@ class Survey(NamedTuple):
     samples: tuple
     head: tuple
     stamp: tuple
+    whole: bool = True
 
 
-def _block_head(X, y):
-    return len(X), fingerprint(X, *([] if y is None else np.asarray(y).tolist()))
+def _block_head(X, y, weight=None):
+    return len(X), fingerprint(X, *([] if y is None else np.asarray(y).tolist()),
+                               *([] if weight is None else [weight]))
 
 
-def _count_labels(classes, counts, y, name):
+def _count_labels(classes, counts, y, weight, name):
     """Sorted labels and how often they came, with those of one more block."""
-    new, more = np.unique(y, return_counts=True)
+    if weight is None:
+        new, more = np.unique(y, return_counts=True)
+    else:
+        new, place = np.unique(y, return_inverse=True)
+        more = np.bincount(place, weight)
     if classes is None:
         return new, more
     kinds = {"U" if c.dtype.kind in "UOS" else "n" for c in (classes, new)}
@@ -142,36 +163,53 @@ def _count_labels(classes, counts, y, name):
         raise ValueError(f"{name}: expected labels of one kind, got "
                          f"{classes.tolist()[0]!r} and {new.tolist()[0]!r}")
     both = np.unique(np.concatenate([classes, new]))
-    out = np.zeros(len(both), int)
+    out = np.zeros(len(both), more.dtype)
     out[np.searchsorted(both, classes)] += counts
     out[np.searchsorted(both, new)] += more
     return both, out
 
 
 def survey(source, rngs, most=START_ROWS):
-    """The first pass over a source.  [eq-moments-merge, eq-sample-keys]
+    """The first pass over a source; with weights, a second one for the samples.
+    [eq-moments-merge, eq-sample-keys]
 
     source RowSource with labels; rngs: one Generator per start, none is moved
     -> Survey.   ValueError if there are no labels, or if files change meanwhile.
     """
     stamp, moments, classes, counts, head = source.stamp(), None, None, None, None
-    drawn = [key_generator(rng) for rng in rngs]
+    n_rows, whole, drawn = 0, True, [key_generator(rng) for rng in rngs]
     samples = [None] * len(drawn)
-    for X, y in source.blocks():
+    for X, y, weight in counted_blocks(source):
         if y is None:
             raise ValueError(f"{source.name}: expected labels, got rows without: name the target column")
-        head = head or _block_head(X, y)
-        here = block_moments(X)
+        head = head or _block_head(X, y, weight)
+        here = block_moments(X, weight)
         moments = here if moments is None else merge_moments(moments, here)
-        classes, counts = _count_labels(classes, counts, y, source.name)
-        samples = [draw_sample(sample, keys.random(len(X)), X, y, most)
-                   for sample, keys in zip(samples, drawn)]
+        classes, counts = _count_labels(classes, counts, y, weight, source.name)
+        n_rows, whole = n_rows + len(X), whole and whole_weights(weight)
+        if weight is None:
+            samples = [draw_sample(sample, keys.random(len(X)), X, y, most)
+                       for sample, keys in zip(samples, drawn)]
     if moments is None:
-        raise ValueError(f"{source.name}: expected at least one row, got none")
+        raise ValueError(no_rows(source))
+    found = Survey(n_rows, source.columns, moments, classes, counts, tuple(samples),
+                   head, stamp, whole)
+    if source.weight is not None and drawn:
+        found = found._replace(samples=_weighted_samples(source, found, drawn, most))
     if source.stamp() != stamp:
         raise ValueError(_changed(source, stamp))
-    return Survey(moments.n, source.columns, moments, classes, counts, tuple(samples),
-                  head, stamp)
+    return found
+
+
+def _weighted_samples(source, found, drawn, most):
+    """A KeyedSample per generator, of rows that are repeated by their weights."""
+    samples, upto = [None] * len(drawn), 0.0
+    scale = repeat_scale(found.n_rows, found.moments.n, found.whole)
+    for X, y, weight in counted_blocks(source):
+        rows, upto = repeat_block(weight, scale, upto)
+        samples = [draw_repeated(sample, keys, X, y, rows, most)
+                   for sample, keys in zip(samples, drawn)]
+    return tuple(samples)
 
 
 # book/engineering/sources.ipynb, cell sources-21
@@ -198,23 +236,24 @@ def coded_blocks(source, found, classes, mean, scale, size, start=0):
     """A pass in blocks of `size` rows, from row `start` on; the last may be short.
     [eq-pass]
 
-    found Survey; classes (L,) -> iterator over Z (size,d) = (X - mean) / scale and codes
-    (size,).   ValueError if these are not the rows that the survey saw.
+    found Survey; classes (L,) -> iterator over Z (size,d) = (X - mean) / scale, codes
+    (size,) and, if the source has them, weights (size,), none of them 0.
+    ValueError if these are not the rows that the survey saw.
     """
     if source.stamp() != found.stamp:
         raise ValueError(_changed(source, found.stamp))
-    if _block_head(*next(source.blocks(), ((), None))) != found.head:
+    if _block_head(*next(counted_blocks(source), ((), None))) != found.head:
         raise ValueError(_changed(source, found.stamp))
-    kept_Z, kept_codes = np.empty((0, len(found.columns))), np.empty(0, int)
-    for X, y in source.blocks(start):
-        Z = np.concatenate([kept_Z, (X - mean) / scale])
-        codes = np.concatenate([kept_codes, label_codes(y, classes, source.name)])
+    kept = ()
+    for X, y, weight in counted_blocks(source, start):
+        rows = with_weight((X - mean) / scale, label_codes(y, classes, source.name), weight)
+        kept = tuple(map(np.concatenate, zip(kept, rows))) if kept else rows
         start += len(X)
-        end = len(Z) - len(Z) % size
+        end = len(kept[0]) - len(kept[0]) % size
         for s in range(0, end, size):
-            yield Z[s:s + size], codes[s:s + size]
-        kept_Z, kept_codes = Z[end:], codes[end:]
+            yield pick_rows(kept, slice(s, s + size))
+        kept = pick_rows(kept, slice(end, None))
     if start != found.n_rows or source.stamp() != found.stamp:
         raise ValueError(_changed(source, found.stamp))
-    if len(kept_Z):
-        yield kept_Z, kept_codes
+    if kept and len(kept[0]):
+        yield kept

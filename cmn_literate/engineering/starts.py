@@ -6,7 +6,8 @@ inputs, is off every saddle and knows the labels before the first sweep.
 """
 
 __all__ = ["class_code", "cluster_labels", "soften", "code_experts", "code_gate", "START_ROWS",
-           "key_generator", "start_rows", "repeat_rows", "init_parameters", "complete_start"]
+           "key_generator", "start_rows", "whole_weights", "repeat_scale", "repeated_before",
+           "repeat_block", "repeat_rows", "init_parameters", "complete_start"]
 
 
 # book/engineering/starts.ipynb, cell starts-02
@@ -126,18 +127,42 @@ def start_rows(X, y, rng, most=START_ROWS):
 
 
 # book/engineering/starts.ipynb, cell starts-19
+def whole_weights(weight):
+    """Whether all weights (B,) are whole numbers; True for None.  [eq-repeat-rows]"""
+    return weight is None or np.array_equal(weight, np.floor(weight))
+
+
+def repeat_scale(n_rows, total, whole, most=1 << 20):
+    """What the weights of n_rows are multiplied by before they are rounded.
+    [eq-repeat-rows]
+
+    total of the weights.  Whole numbers that add up to at most `most` are taken as
+    they are; else the weights are scaled to add up to n_rows.
+    """
+    return 1.0 if whole and total <= most else n_rows / total
+
+
+def repeated_before(upto, scale):
+    """How many repeated rows there are up to a total weight.  [eq-repeat-rows]"""
+    return np.floor(scale * upto + (0.5 + 2.0**-20)).astype(int)
+
+
+def repeat_block(weight, scale, before=0.0):
+    """repeat_rows of a block, whose rows come after a total weight `before`.
+    [eq-repeat-rows]   -> indices (M,) of its rows (B,), total weight up to its end"""
+    upto = np.cumsum(np.append(before, weight))
+    counts = np.diff(repeated_before(upto, scale))
+    return np.repeat(np.arange(len(weight)), counts), upto[-1]
+
+
 def repeat_rows(weight, most=1 << 20):
     """Rows to start from when rows have weights: row n about weight[n] times.
     [eq-repeat-rows]
 
-    weight (N,) >= 0 -> indices (M,), ascending.  Whole numbers that add up to at
-    most `most` are taken as they are; else the weights are scaled to M = N.
+    weight (N,) >= 0 -> indices (M,), ascending; most as in repeat_scale
     """
-    total = weight.sum()
-    whole = total <= most and np.array_equal(weight, np.floor(weight))
-    upto = np.cumsum(weight if whole else weight * (len(weight) / total))
-    counts = np.diff(np.floor(upto + 0.5), prepend=0.0)
-    return np.repeat(np.arange(len(weight)), counts.astype(int))
+    scale = repeat_scale(len(weight), weight.sum(), whole_weights(weight), most)
+    return repeat_block(weight, scale)[0]
 
 
 def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,

@@ -121,17 +121,14 @@ class CMNClassifier(Estimator):
     method_options   dict of the method's own options: find_learner(name).options;
                   "checkpoint": a file that a run is kept in and goes on from
     classes       the label set, if the y given to fit need not hold all of it
-    n_jobs        processes for several starts or chains, threads for a sweep and a
-                  forecast; None: 1, or as joblib.parallel_backend says.  The numbers
-                  do not depend on it
-    class_weight  a dict {label: factor} or "balanced", as in scikit-learn: factors
-                  on the weights of a class's rows
+    n_jobs        processes for starts and chains, threads for sweeps and forecasts, no
+                  number depends on it; None: 1, or as joblib.parallel_backend says
+    class_weight  {label: factor} on the weights of its rows, or "balanced"
 
     Fitted: classes_ (sorted), n_features_in_, feature_names_in_ (DataFrames), fits_
     (kept results), objective_ (largest last value), elbo_ (the same, if a bound),
     trace_ (of the first kept fit), n_sweeps_ (most steps), converged_ (all), mean_ and
-    scale_ (of the columns), n_rows_seen_, calls_ (of fit and partial_fit, with rows),
-    method_ (which made fits_ and predicts from them).
+    scale_ (of the columns), n_rows_seen_, calls_, method_ (which made fits_).
     """
 
     def __init__(self, n_experts=10, latent_dim=None,
@@ -167,8 +164,8 @@ class CMNClassifier(Estimator):
         """Learn from X (N, d), labels y (N,) and weights (N,) >= 0.   -> self
 
         A weight of 2 is the row twice, of 0 no row; see learners.Learner.weights.
-        X may be what open_source takes: a RowSource, dask arrays, or files, a pattern
-        of them or a frame of dask, with the name of the target column as y.
+        X may be what open_source takes: a RowSource, dask arrays, or files, a pattern of
+        them or a frame of dask, with the names of columns as y and sample_weight.
         ConvergenceWarning when the objective was still rising.  ValueError names the
         argument that is off.  On any error the model stays as it was.  Ctrl-C is
         raised again when the work is put away: a checkpoint holds the run, and the
@@ -192,16 +189,14 @@ class CMNClassifier(Estimator):
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from further rows X (n, d), y (n,), which are not kept.   -> self
 
-        classes: the label set, needed in the first call unless it is an option
-        sample_weight (n,) >= 0: a weight of 2 is the row twice in this chunk, 0 no row
-        Goes on after fit and load.  mean_, scale_, elbo_ are of all rows.  Method "cavi",
-        without accelerate; class_weight may be a dict.  ValueError as in fit; on any
-        error self stays as it was.
+        classes: the label set, for a first call unless it is an option; sample_weight (n,)
+        >= 0: 2 is the row twice in this chunk.  Goes on after fit and load.  mean_, scale_,
+        elbo_ are of all rows.  Method "cavi", without accelerate; class_weight a dict.
+        ValueError as in fit; on any error self stays as it was.
         """
-        new, known = copy(self), hasattr(self, "fits_")
+        new, labels = copy(self), chunk_classes(self, classes)
         new._check_options()
-        X, y = new.check_data(X, y=plain_labels(y), reset=not known)
-        labels = chunk_classes(self, classes)
+        X, y = new.check_data(X, y=plain_labels(y), reset=not hasattr(self, "fits_"))
         X, y, weight = weigh_rows(X, y, new, sample_weight, labels)
         new.classes_, codes = encode_labels(y, labels)
         learn_chunk(new, X, codes, weight)

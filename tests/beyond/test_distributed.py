@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from cmn_literate import distributed as cluster
 from cmn_literate.beyond import cluster as beyond
 from cmn_literate.engineering.sources import draw_sample, moment_scale, survey
-from cmn_literate.engineering.starts import START_ROWS
+from cmn_literate.engineering.starts import START_ROWS, repeat_scale
 from cmn_literate.engineering.sums import add_sums, block_sweep
 from cmn_literate.network.simulate import Priors
 from cmn_literate.row_sources import ArraySource
@@ -152,6 +152,97 @@ def test_dask_collections_stay_where_they_are(threads, rows, alone):
         assert_same(few, CMNClassifier(omega1="shared", accelerate=True, **OPTIONS).fit(frame.drop(columns="y"), frame["y"]))
 
 
+def test_weights_go_with_the_rows(threads, rows, monkeypatch):
+    """Of rows and classes; parts of which no row counts are none."""
+    from dask import array, dataframe
+
+    monkeypatch.setattr(beyond, "SHARD_ROWS", 900)
+    few, options = slice(0, 4_000), OPTIONS | {"max_sweeps": 3}
+    X, y = (part[few] for part in rows)
+    for weight, of_classes in ((np.arange(len(X)) % 3 * 1.0, None), (np.random.default_rng(0).gamma(1.0, size=len(X)), "balanced")):
+        weight[1_000:1_600] = 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            one = CMNClassifier(class_weight=of_classes, **options).fit(X, y, weight)
+        arrays = array.from_array(X, chunks=(500, 3)), array.from_array(y, chunks=500)
+        two = quiet(arrays, client=threads, weight=array.from_array(weight, chunks=700), class_weight=of_classes, **options)
+        assert_same(two, one)
+        assert (two.n_rows_seen_, two.calls_) == (one.n_rows_seen_, one.calls_)
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abc")).assign(y=y, w=weight)
+    three = quiet(dataframe.from_pandas(frame, npartitions=7), "y", threads, weight="w", class_weight=of_classes, **options)
+    assert_same(three, one)
+    assert list(three.feature_names_in_) == list("abc")
+    with pytest.raises(ValueError, match="expected at least one row with a positive weight"):
+        quiet(arrays, client=threads, weight=0 * weight, **options)
+
+
+def test_the_estimator_finds_the_active_client(threads, rows, monkeypatch):
+    """fit of a dask collection goes to the workers; without a client, or with what they cannot do, it reads the rows itself."""
+    from dask import array, dataframe
+
+    few, options = slice(0, 3_000), OPTIONS | {"max_sweeps": 2}
+    X, y = (part[few] for part in rows)
+    arrays, learn, sent = (array.from_array(X, chunks=(800, 3)), array.from_array(y, chunks=800)), cluster.learn_cluster, []
+    monkeypatch.setattr(cluster, "learn_cluster", lambda est, source, client: sent.append(client) or learn(est, source, client))
+    weight = np.arange(len(X)) % 2 + 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plain, one = CMNClassifier(**options).fit(*arrays), CMNClassifier(class_weight="balanced", **options).fit(X, y, weight)
+        assert sent == []
+        with threads.as_current():
+            assert_same(CMNClassifier(**options).fit(*arrays), plain)
+            two = CMNClassifier(class_weight="balanced", **options).fit(*arrays, array.from_array(weight, chunks=800))
+            assert sent == [threads] * 2
+            frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abc")).assign(y=y, w=weight)
+            three = CMNClassifier(class_weight="balanced", **options).fit(dataframe.from_pandas(frame, npartitions=3), "y", "w")
+            assert sent == [threads] * 3
+            for others in ({"n_init": 2}, {"method": "mle", "max_sweeps": 3}):
+                CMNClassifier(**options | others).fit(*(part[:500] for part in arrays))
+            CMNClassifier(**options).fit(X[:500], y[:500])
+    assert sent == [threads] * 3
+    assert_same(two, one)
+    assert_same(three, one)
+    assert two.moments_.n == pytest.approx(one.moments_.n) and two.calls_ == one.calls_ == (("fit", 3_000),)
+
+
+def test_ctrl_c_on_a_cluster_is_raised_when_the_fit_is_put_away(threads, rows, monkeypatch):
+    from dask import array
+
+    sums, arrays = cluster.Crew.sums, [array.from_array(part[:3000], chunks=-1) for part in rows]
+    turns = []
+
+    def press(*arguments):
+        if len(turns) == fine:
+            raise KeyboardInterrupt
+        turns.append(0)
+        return sums(*arguments)
+    monkeypatch.setattr(cluster.Crew, "sums", press)
+    for fine in (2, 0):
+        turns.clear()
+        model = CMNClassifier(**OPTIONS)
+        with threads.as_current(), pytest.raises(KeyboardInterrupt):
+            model.fit(*arrays)
+        assert len(model.trace_) == 2 if fine else not hasattr(model, "trace_")
+
+
+def test_the_kernel_of_a_shard_is_that_of_the_fit(monkeypatch):
+    from cmn_literate.engineering.sums import estep
+
+    asked, used = [], []
+    source = few_rows()
+    layout = layout_of(source, n_rows=10**6)
+    shard = cluster.load_shard([source], [cluster.Seen(0, 500, ())], layout)
+    kernel = lambda *arguments: used.append(0) or estep(*arguments)
+    monkeypatch.setattr(cluster, "find_estep", lambda *sizes: asked.append(sizes) or kernel)
+    from cmn_literate.engineering.starts import init_parameters
+    start = init_parameters((shard.sample.X - layout.mean) / layout.scale, shard.sample.y, 3, 2, 3, Priors(), np.random.default_rng(0))
+    cluster.sweep_shard(shard, start, 1, 1, layout)
+    assert asked == [(10**6, 3, 2, False)] and len(used) == len(shard.blocks)
+    shard.turn = 9
+    cluster.sweep_shard(shard, start, 3, 1, layout)
+    assert len(used) > 2 * len(shard.blocks)                                # it settles with the same kernel
+
+
 def test_ctrl_c_keeps_what_is_there(threads, folder, alone):
     def press(n_sweeps, elbo):
         if n_sweeps == 2:
@@ -214,16 +305,21 @@ def block_sweep_sums(blocks, parameters):
     return total
 
 
-def test_the_sample_is_that_of_one_pass():
-    """The keys of a shard's rows go on where those of the rows before end."""
-    source = few_rows(START_ROWS + 5000)
-    rng = np.random.default_rng(5)
-    (whole,) = survey(source, [rng]).samples
-    layout, sample, first = layout_of(source, rng=rng), None, 0
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_sample_is_that_of_one_pass(weighted):
+    """The keys of a shard's rows, or of their repetitions, go on where those of the rows before end."""
+    source, rng = few_rows(START_ROWS + 5000), np.random.default_rng(5)
+    weights = np.where(np.arange(source.n_rows) % 7 > 0, 0.25 * (1 + np.arange(source.n_rows) % 5), 0) if weighted else None
+    source = ArraySource(source.X, source.y, weights=weights)
+    found = survey(source, [rng])
+    (whole,) = found.samples
+    layout, sample, before = layout_of(source, rng=rng, weight=source.weight, scale_of_weights=repeat_scale(
+        found.n_rows, found.moments.n, found.whole)), None, 0
     for part in (slice(0, 7000), slice(7000, 21_000), slice(21_000, None)):
-        piece = ArraySource(source.X[part], source.y[part])
-        shard = cluster.load_shard([piece], [cluster.Seen(first, piece.n_rows, ())], layout)
-        sample, first = shard.sample if sample is None else draw_sample(sample, *shard.sample), first + piece.n_rows
+        piece = ArraySource(source.X[part], source.y[part], weights=None if weights is None else weights[part])
+        seen = survey(piece, [])
+        shard = cluster.load_shard([piece], [cluster.Seen(before, seen.n_rows, ())], layout)
+        sample, before = shard.sample if sample is None else draw_sample(sample, *shard.sample), before + seen.moments.n
     for one, other in zip(sample, whole):
         assert_array_equal(one, other)
 

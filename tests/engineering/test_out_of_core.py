@@ -1,6 +1,7 @@
 """A fit whose rows pass by equals the fit that holds them, and goes on from wherever it was stopped."""
 import os
 import shutil
+import threading
 import warnings
 from functools import partial
 
@@ -14,6 +15,7 @@ from cmn_literate.engineering import out_of_core
 from cmn_literate.engineering.fit import fit
 from cmn_literate.engineering.out_of_core import fit_source, row_bytes
 from cmn_literate.inputs import memory_bytes
+from cmn_literate.parallel import in_order
 from cmn_literate.row_sources import ArraySource, CallableSource
 from cmn_literate.tilt_files import FileTilts, MemoryTilts
 
@@ -92,8 +94,88 @@ def test_where_the_tilts_are(tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == ["c.npz", "c.npz.tilts0", "c.npz.tilts1"]
 
 
+W = RNG.integers(0, 4, len(X)) * 1.0                          # a quarter of the rows does not count
+FRACTIONS = RNG.gamma(1.0, size=len(X))
+
+
+def weighted(size=77, rows=FEW, weight=W):
+    return CallableSource(lambda: ((X[rows][s:s + size], Y[rows][s:s + size], weight[rows][s:s + size]) for s in range(0, len(X[rows]), size)))
+
+
+@pytest.mark.parametrize("options", [{}, {"omega1": "shared", "accelerate": True}, {"tol": 2e-3, "max_sweeps": 60}], ids=str)
+@pytest.mark.parametrize("weight", [W, FRACTIONS, 1e6 * W], ids=["whole", "fractions", "large"])
+def test_weights_pass_by(weight, options):
+    whole = fit(X[FEW], Y[FEW], **FIT | options, sample_weight=weight[FEW])
+    for sizes in ({"size": 400}, {"size": 64, "portion": 128, "memory": 20_000}):
+        assert gap(whole, fit_source(weighted(weight=weight), **FIT | options | sizes)) < 1e-10
+    if weight is W:
+        twice = np.repeat(np.arange(400), W[FEW].astype(int))
+        assert gap(fit(X[twice], Y[twice], **FIT | options), fit_source(weighted(31), size=50, **FIT | options)) < 1e-10
+
+
+def test_weights_where_the_start_is_a_sample():
+    rows = slice(None)
+    whole = fit(X, Y, sample_weight=FRACTIONS, **FIT | {"max_sweeps": 1})
+    assert gap(whole, fit_source(weighted(5000, rows, FRACTIONS), memory="1MB", **FIT | {"max_sweeps": 1})) < 1e-10
+
+
+def test_no_bit_depends_on_the_threads(monkeypatch):
+    """Blocks are made by several threads, and each portion reads no further than it must."""
+    threads, kernel = set(), out_of_core.estep
+
+    def estep(*arguments):
+        threads.add(threading.current_thread().name)
+        return kernel(*arguments)
+    monkeypatch.setattr(out_of_core, "estep", estep)
+    for options in ({}, {"omega1": "shared"}):
+        one = fit_source(weighted(), size=20, portion=100, **FIT | options)
+        assert threads == {threading.current_thread().name}
+        for memory in (1000, None):
+            assert gap(one, fit_source(weighted(), size=20, portion=100, n_jobs=3, memory=memory, **FIT | options)) == 0
+        assert any(name.startswith("cmn") for name in threads)
+        threads.clear()
+    taken = []
+    for value in in_order(lambda item: item, map(lambda item: taken.append(item) or item, range(100)), 2):
+        assert len(taken) <= value + 4                                                      # two for each thread
+    assert taken == list(range(100))
+
+
+def test_an_error_in_a_thread_ends_the_fit(monkeypatch):
+    monkeypatch.setattr(out_of_core, "estep", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fit_source(source(), size=20, n_jobs=2, **FIT)
+
+
+def test_a_fit_with_the_compiled_kernel_asks_for_it(monkeypatch):
+    asked = []
+    monkeypatch.setattr(out_of_core, "find_estep", lambda *sizes: asked.append(sizes) or out_of_core.estep)
+    assert gap(fit(X[FEW], Y[FEW], **FIT), fit_source(source(), **FIT)) == 0
+    assert asked == [(400, 3, 2, False)]
+
+
 class Stop(Exception):
     pass
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_weighted_fit_goes_on(n_jobs, tmp_path):
+    """Killed within a sweep; weights that have changed since are refused."""
+    options = FIT | {"max_sweeps": 3, "memory": 10_000, "size": 20, "portion": 60, "n_jobs": n_jobs}
+    whole, path, passes = fit_source(weighted(), **options), tmp_path / "c.npz", [0]
+
+    def failing():
+        passes[0] += 1
+        for first, block in enumerate(weighted(20).blocks()):
+            if passes[0] == 7 and first == 8:                      # of sweep 2: two passes went before, and a look before each sweep
+                raise Stop
+            yield block
+
+    with pytest.raises(Stop):
+        fit_source(CallableSource(failing), checkpoint=path, **options)
+    assert gap(whole, fit_source(weighted(20), checkpoint=path, **options)) == 0
+    for weight in (W + 1, np.where(np.arange(len(W)) == 399, W + 1, W)):
+        with pytest.raises(ValueError, match="checkpoint: expected a run of this problem"):
+            fit_source(weighted(20, weight=weight), checkpoint=path, **options)
 
 
 @pytest.mark.parametrize("place", [150, 450, 850, 999])
@@ -170,10 +252,10 @@ def test_arguments():
 
 # ---- the estimator
 
-def learned(data, y=None, **options):
+def learned(data, y=None, weight=None, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return CMNClassifier(n_experts=3, max_sweeps=5, random_state=4, **options).fit(data, y)
+        return CMNClassifier(**{"n_experts": 3, "max_sweeps": 5, "random_state": 4} | options).fit(data, y, weight)
 
 
 NAMES = np.array(["u", "v", "w"])
@@ -204,6 +286,38 @@ def test_the_estimator_from_files_and_frames(tmp_path):
         assert_allclose(one.predict_proba(frame[["a", "b"]][:50]), two.predict_proba(frame[["a", "b"]][:50]), rtol=1e-9)
     two.save(tmp_path / "m.npz")
     assert_array_equal(CMNClassifier.load(tmp_path / "m.npz").feature_names_in_, ["a", "b"])
+
+
+@pytest.mark.parametrize("most", [1000, 100], ids=["loaded", "passing"])
+def test_the_estimator_with_weights(most, monkeypatch):
+    """Of rows and of classes, in memory and not: the model of fit(X, y, weights) with the same options."""
+    monkeypatch.setattr(out_of_core, "START_ROWS", most)                                   # so many rows are loaded
+    rows, few = slice(0, 1000), {"max_sweeps": 2}
+    labels = NAMES[Y[rows]]
+    named = lambda weight: lambda: ((X[rows][s:s + 99], labels[s:s + 99], *([] if weight is None else [weight[rows][s:s + 99]]))
+                                    for s in range(0, len(labels), 99))
+    for weight, of_classes in ((W, None), (FRACTIONS, "balanced"), (None, "balanced"), (W, {"u": 2.5, "w": 0})):
+        one = learned(X[rows], labels, None if weight is None else weight[rows], class_weight=of_classes, **few)
+        for memory in (None, "20kB"):
+            two = learned(named(weight), class_weight=of_classes, memory=memory, **few)
+            assert one.classes_.tolist() == two.classes_.tolist() == (["u", "v"] if isinstance(of_classes, dict) else ["u", "v", "w"])
+            assert (one.n_rows_seen_, one.calls_) == (two.n_rows_seen_, two.calls_)
+            assert_allclose(one.moments_.n, two.moments_.n, rtol=1e-13)
+            assert gap(one.fits_[0], two.fits_[0]) < 1e-10
+
+
+def test_what_weights_of_a_source_cannot_be():
+    for options, words in (({"class_weight": {"x": 2}}, "class_weight: expected labels among"), ({"class_weight": "even"}, "class_weight: expected a dict, 'balanced'"),
+                           ({"class_weight": {1: -1}}, "class_weight: expected finite numbers >= 0"),
+                           ({"class_weight": dict.fromkeys(range(3), 0)}, "expected (at least one row with )?a positive"),
+                           ({"class_weight": {1: 1e308}}, "expected a weight|finite numbers")):
+        for memory in (None, "5kB"):
+            with pytest.raises(ValueError, match=words):
+                learned(weighted(weight=10 * W), memory=memory, **options)
+    with pytest.raises(ValueError, match="sample_weight, class_weight: method 'shared-means' takes no weights"):
+        learned(weighted(), method="shared-means")
+    with pytest.raises(ValueError, match="sample_weight: expected None, since the source brings its weights, got ndarray"):
+        learned(source(), None, W[FEW])
 
 
 def test_what_rows_that_pass_by_cannot_do():

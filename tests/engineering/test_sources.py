@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cmn_literate import csv_rows, row_sources
 from cmn_literate.engineering.sources import (
     block_moments, coded_blocks, draw_sample, label_codes, merge_moments, moment_scale, survey)
-from cmn_literate.engineering.starts import key_generator, start_rows
+from cmn_literate.engineering.starts import key_generator, repeat_rows, start_rows
 from cmn_literate.readers import is_source, load_rows, open_source
-from cmn_literate.row_sources import ArraySource, CallableSource, SelectedSource
+from cmn_literate.row_sources import ArraySource, CallableSource, SelectedSource, WeighedSource, counted_blocks
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -126,6 +126,118 @@ def test_csv_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert_array_equal(rows(source.blocks())[0], with_it[0])
     assert_array_equal(rows(source.blocks())[1], with_it[1])
+
+
+W = np.round(RNG.gamma(1.0, size=60), 3) * (np.arange(60) % 5 > 0)
+WEIGHTED = FRAME.assign(w=W)
+
+
+def weighted(kind, folder):
+    """The rows of KINDS with their weights, as a source."""
+    if kind == "csv":
+        for i, cut in enumerate(CUTS):
+            WEIGHTED.iloc[cut][["w", "y", "c", "b", "a"] if i else list("abcyw")].to_csv(folder / f"part-{i}.csv", index=False)
+        return open_source(str(folder / "part-*.csv"), "y", weight="w")
+    if kind == "parquet":
+        return open_source(parquet(folder, [WEIGHTED.iloc[cut] for cut in CUTS]), "y", weight="w")
+    if kind in ("pandas", "arrow", "dask frame"):
+        make = {"pandas": lambda frame: frame, "arrow": lambda frame: __import__("pyarrow").Table.from_pandas(frame),
+                "dask frame": lambda frame: pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=4)}[kind]
+        return open_source(make(WEIGHTED), "y", weight="w")
+    if kind == "callable":
+        edges = [slice(s, s + 7) for s in range(0, 60, 7)]
+        return open_source(lambda: ((X[e], Y[e], W[e]) for e in edges))
+    if kind == "mmap":
+        np.save(folder / "W.npy", W)
+        return open_source((mapped(folder), Y), weight=np.load(folder / "W.npy", mmap_mode="r"))
+    da = pytest.importorskip("dask.array") if kind == "dask arrays" else None
+    return open_source(KINDS[kind](folder), weight=W if da is None else da.from_array(W, chunks=29))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_pass_by_with_their_rows(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(row_sources, "BLOCK_BYTES", 8 * 4 * 11)
+    source, counts = weighted(kind, tmp_path), W > 0
+    assert len(source.columns) == 3 and source.weight == ("w" if source.named else "weight")
+    for start in (0, 14, 37):
+        got, labels, weight = rows(source.blocks(start))
+        assert got.flags.c_contiguous and weight.dtype == np.float64
+        for one, other in zip((got, labels, weight), (X, Y, W)):
+            assert_array_equal(one, other[start:])
+        for one, other in zip(rows(counted_blocks(source, start)), (X, Y, W)):
+            assert_array_equal(one, other[counts][start:])
+    assert_array_equal(rows(block for part in source.parts() for block in part.blocks())[2], W)
+    loaded = load_rows(source, lambda L: 60)
+    for one, other in zip((loaded.X, loaded.classes[loaded.codes], loaded.weight), (X, Y, W)):
+        assert_array_equal(one, other[counts])
+    half = SelectedSource(source, np.arange(60) % 2 == 0)
+    assert_array_equal(rows(half.blocks(3))[2], W[::2][3:])
+    twice = WeighedSource(half, np.array(["no", "perhaps", "yes"]), np.array([2.0, 1.0, 0.0]))
+    assert twice.weight == source.weight
+    assert_array_equal(rows(twice.blocks(4))[2], (W * np.where(Y == "no", 2.0, Y == "perhaps"))[::2][4:])
+
+
+def test_faults_of_weights_are_named(tmp_path):
+    """By file and row, in a CSV file by line and column."""
+    for value, words in ((-1.0, "-1.0"), (np.nan, "nan"), (np.inf, "inf")):
+        parts = [WEIGHTED.iloc[cut].copy() for cut in CUTS]
+        parts[2].iloc[20, 4] = value
+        refuse(f"part-2.parquet: row 20, column 'w': expected a weight, a finite number >= 0, got {words}",
+               rows, open_source(parquet(tmp_path, parts), "y", weight="w").blocks())
+        bad = np.where(np.arange(60) == 31, value, W)
+        refuse(f"X: row 31, column 'weight': expected a weight, a finite number >= 0, got {words}", rows, open_source((X, Y), weight=bad).blocks())
+        refuse(f"X: row 31, column 'weight': expected a weight, a finite number >= 0, got {words}", rows,
+               open_source(lambda bad=bad: iter([(X[:9], Y[:9], bad[:9]), (X[9:], Y[9:], bad[9:])])).blocks())
+        refuse(f"X: row 31, column 'w': expected a weight, a finite number >= 0, got {words}", rows,
+               open_source(FRAME.assign(w=bad), "y", weight="w").blocks())
+    for cell, words in (("-1", "expected a weight >= 0, got '-1'"), ("", "missing value"), ("two", "expected a number, got 'two'"), ("inf", "expected a finite")):
+        (tmp_path / "w.csv").write_text(f"a,w,y\n1,2,u\n2,{cell},v\n")
+        refuse(f"w.csv: line 3, column 'w': {words}", rows, open_source(tmp_path / "w.csv", "y", weight="w").blocks())
+    parts = [WEIGHTED.iloc[cut] for cut in CUTS]
+    refuse("part-2.parquet: no column 'w'; it has", open_source, parquet(tmp_path, [*parts[:2], parts[2].drop(columns="w")]), "y", None, ",", ".", "w")
+    refuse("part-2.parquet: expected numeric columns, got w", open_source, parquet(tmp_path, [*parts[:2], parts[2].assign(w="2")]), "y", None, ",", ".", "w")
+    refuse("X: expected numeric columns, got w", open_source, FRAME.assign(w="x"), "y", None, ",", ".", "w")
+    for i in range(3):
+        (tmp_path / f"{i}.csv").write_text("a,y,w\n1,u,1\n" if i < 2 else "a,y\n1,u\n")
+    refuse("2.csv: no column 'w'; it has 'a', 'y'", open_source, [tmp_path / f"{i}.csv" for i in range(3)], "y", None, ",", ".", "w")
+    refuse("weight: expected a column beside the target and those of X, got 'y'", open_source, WEIGHTED, "y", None, ",", ".", "y")
+    refuse("weight: expected a column beside the target and those of X, got 'a'", open_source, WEIGHTED, "y", ["a", "b"], ",", ".", "a")
+    refuse("sample_weight: expected one weight for each of 60 rows, got shape (59,)", lambda: open_source((X, Y), weight=W[1:]))
+    refuse("sample_weight: expected the name of a column for files, got ndarray", lambda: open_source(tmp_path / "0.csv", "y", weight=W))
+    refuse("sample_weight: expected an array for ndarray, got 'w'", lambda: open_source((X, Y), weight="w"))
+    refuse("sample_weight: expected None, since the source brings its weights, got str", lambda: open_source(pairs, weight="w"))
+    refuse("X: expected 60 weights from row 0 on, got shape (59,)", read_all, lambda: iter([(X, Y, W[1:])]))
+    refuse("X: expected blocks (X, y, weight), got tuple of 2", read_all, lambda: iter([(X, Y, W), (X, Y)]))
+    refuse("X: expected blocks (X, y), got tuple of 3", read_all, lambda: iter([(X, Y), (X, Y, W)]))
+    refuse("X: expected at least one row with a positive weight, got none", survey, ArraySource(X, Y, weights=0 * W), [])
+    refuse("X: expected at least one row with a positive weight, got none", load_rows, ArraySource(X, Y, weights=0 * W), lambda L: 60)
+
+
+@pytest.mark.parametrize("weight", [W, np.floor(3 * W), np.full(60, 0.5)], ids=["fractions", "whole", "halves"])
+def test_the_survey_of_weighted_rows(weight):
+    """Moments, label weights and the sample are those of a fit that holds the rows, whatever the blocks."""
+    counts, rng = weight > 0, np.random.default_rng(7)
+    if (weight == np.floor(weight)).all():
+        copies = np.repeat(np.arange(60), weight.astype(int))
+    else:
+        copies = np.flatnonzero(counts)[repeat_rows(weight[counts])]
+    taken = start_rows(X[copies], Y[copies], np.random.default_rng(7), 20)
+    for size in (60, 7, 1):
+        source = CallableSource(lambda size=size: ((X[s:s + size], Y[s:s + size], weight[s:s + size]) for s in range(0, 60, size)))
+        found = survey(source, [rng, np.random.default_rng(8)], most=20)
+        assert found.n_rows == counts.sum() and found.whole == (weight == np.floor(weight)).all()
+        assert_allclose(found.counts, [weight[Y == label].sum() for label in found.classes], rtol=1e-13)
+        for one, other in zip(found.moments, block_moments(X[counts], weight[counts])):
+            assert_allclose(one, other, rtol=1e-12)
+        for one, other in zip(taken, found.samples[0][1:]):
+            assert_array_equal(one, other)
+        assert not np.array_equal(found.samples[1].X, taken[0])
+        got = rows(passing(source, found, size=16, start=16))
+        for one, other in zip(got, (X, np.searchsorted(found.classes, Y), weight)):
+            assert_array_equal(one, other[counts][16:])
+        calls = []
+        changing = CallableSource(lambda: calls.append(0) or iter([(X, Y, weight * (1 + (len(calls) > 3)))]))
+        refuse("other rows came", lambda changing=changing: passing(changing, survey(changing, [rng]), size=16))
 
 
 def refuse(text, function, *args):

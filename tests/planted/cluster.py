@@ -10,4 +10,6 @@ FAULTS = [
     ("rows-without-gate", "products = ((2 * K - 1) * T", "products = (K * T", TESTS),
     ("plan-of-an-average-worker", "most = -(-shards // workers) * -(-n_rows // shards)", "most = n_rows // workers", TESTS),
     ("sums-without-bound", "+ J * ((h + 1) * (h + 2) // 2 + h + 1) + 1)", "+ J * ((h + 1) * (h + 2) // 2 + h + 1))", TESTS),
+    ("settle-with-another-kernel", "settle(prep, rows, omega, gamma, estep=estep)", "settle(prep, rows, omega, gamma)", TESTS),
+    ("survey-of-fractions-is-whole", "whole=left.whole and right.whole,", "whole=True,", TESTS),
 ]

@@ -2,13 +2,13 @@
 TESTS = ("test_out_of_core.py",)
 FAULTS = [
     ("sums-of-the-last-portion-only", "prep, last = prepare(s.parameters), min(s.row + self.portion, self.N)", "prep, last, total = prepare(s.parameters), min(s.row + self.portion, self.N), None", TESTS),
-    ("tilts-not-handed-on", "self.tilts.write(s.sweep, block, table if gamma is None else", "self.tilts.write(s.sweep, block, 0 * table if gamma is None else", TESTS),
+    ("tilts-not-handed-on", "if self.s.omega1 == \"shared\" else table)", "if self.s.omega1 == \"shared\" else 0 * table)", TESTS),
     ("first-tilts-uniform", "np.repeat(0.25 * b[:, None, :]", "np.repeat(0.25 + 0 * b[:, None, :]", TESTS),
     ("old-tilts-after-a-resume", "return s._replace(sums=total, row=last, mark=mark), None", "return s._replace(sums=total, row=last, mark=mark, sweep=0), None", TESTS),
     ("marks-unchecked", "if t and not self.begun:\n            self.check(s)", "pass", TESTS),
     ("stream-not-reopened", "if block != self.next:", "if self.next is None:", TESTS),
     ("rows-of-the-last-block-kept", "self.kept[block] = rows", "self.kept[0] = rows", TESTS),
-    ("rule-by-the-rows-of-a-block", "Rows(None, np.empty((0, self.N)), None)", "Rows(None, np.empty((0, self.size)), None)", TESTS),
+    ("rule-by-the-rows-of-a-block", "weight=np.array([self.total])", "weight=np.array([self.size])", TESTS),
     ("bound-of-the-sweep-before-forgotten", "elbo = () if s.bound is None else (s.bound,)", "elbo = ()", TESTS),
     ("budget-ignored", "in_files = path is not None or tilt * N > budget", "in_files = path is not None", TESTS),
     ("rows-kept-without-room", "keep = (laid + (0 if in_files else tilt)) * N <= budget", "keep = True", TESTS),
@@ -17,4 +17,11 @@ FAULTS = [
     ("another-seed-goes-on", "kept = None if isinstance(rng, Integral) else stored_generator(checkpoint)", "kept = stored_generator(checkpoint)", TESTS),
     ("saddle-has-converged", "state.converged and not saddle,\n                             L", "state.converged,\n                             L", TESTS),
     ("elbo-keeps-the-worst", "max(est.fits_, key=lambda result: result.elbo[-1])", "min(est.fits_, key=lambda result: result.elbo[-1])", TESTS),
+    ("rule-by-rows-and-not-by-weight", "weight=np.array([self.total])", "weight=np.array([self.N])", TESTS),
+    ("rows-without-their-weights", "self.size >= self.N, *weight)", "self.size >= self.N)", TESTS),
+    ("one-thread-for-all", "self.jobs = effective_jobs(getattr(settings, \"n_jobs\", 1))", "self.jobs = 1", TESTS),
+    ("kernel-of-numpy-alone", "self.estep = find_estep(self.N, self.K, self.J, settings.omega1 == \"shared\") or estep", "self.estep = estep", TESTS),
+    ("classes-without-weights", "source = weigh_classes(source, est.class_weight, est.classes)", "pass", TESTS),
+    ("balanced-by-rows", "of_class = np.bincount(places, found.counts, len(labels))", "of_class = 1.0 * np.bincount(places, None, len(labels))", TESTS),
+    ("room-without-weights", "8 * (d + 1 + 2 * J + weighted)", "8 * (d + 1 + 2 * J)", TESTS),
 ]

@@ -18,7 +18,7 @@ FAULTS = [
     ("absorb-stale-reference", "(1, rebase(base, p.M - reference))", "(1, base)", TESTS),
     ("units-inverted", "np.append(s / scale, 1.0)", "np.append(scale / s, 1.0)", TESTS),
     ("units-shift-sign", "W[:-1, -1] = (m - mean) / scale", "W[:-1, -1] = (mean - m) / scale", TESTS),
-    ("chunk-moments-alone", "moments = merge_moments(_moments_so_far(est), moments)", "moments = merge_moments(moments, moments)", TESTS),
+    ("chunk-moments-alone", "merge_moments(past, moments)", "merge_moments(moments, moments)", TESTS),
     ("chunk-reference-of-the-prior", "prior_sums(est.priors, result.parameters, reference)", "prior_sums(est.priors, result.parameters)", TESTS),
     ("chunk-forgets-calls", '(*getattr(est, "calls_", ()), ("partial_fit", len(X)))', '(("partial_fit", len(X)),)', TESTS),
     ("absorb-without-weights", "blocks = make_blocks(X, y, K, h, n_classes, shared, weight)", "blocks = make_blocks(X, y, K, h, n_classes, shared)", TESTS),

@@ -88,6 +88,54 @@ def test_predictions_block_by_block(parts, capsys, monkeypatch):
     np.testing.assert_allclose(np.array(printed[1:], float), p, rtol=1e-13)
 
 
+def test_weights_of_rows_and_classes(parts, capsys):
+    """--weight and --class-weight, in memory and not: the model of fit(X, y, weights); predict does not see the column."""
+    weighed = FRAME.iloc[8000:11_000].assign(w=np.arange(3000) % 3)
+    for i in range(3):
+        weighed.iloc[1000 * i:1000 * (i + 1)].to_parquet(parts / f"part-{i}.parquet")
+    one = CMNClassifier(n_experts=3, max_sweeps=4, random_state=0, class_weight={"two": 2.5})
+    with pytest.warns(UserWarning):
+        one.fit(weighed[["a", "b", "c"]], weighed.kind, weighed.w)
+    weighing = ("--weight", "w", "--class-weight", "two=2.5")
+    for more in ([], ["--memory", "20kB"]):
+        fit(parts, *weighing, *more, "--out", parts / "m.npz")
+        said, two = capsys.readouterr().out, CMNClassifier.load(parts / "m.npz")
+        assert f"weights     {one.moments_.n:g} in all, on 2000 rows" in said and "rows        3000, 3 columns" in said
+        assert two.feature_names_in_.tolist() == ["a", "b", "c"] and two.class_weight == {"two": 2.5}
+        for u, v in zip(one.fits_[0].parameters, two.fits_[0].parameters):
+            np.testing.assert_allclose(u, v, rtol=1e-9, atol=1e-9 * np.abs(v).max())
+    few = weighed.iloc[990:1010]
+    few[["w", "c", "kind", "a", "b"]].to_csv(parts / "few.csv", index=False)
+    assert main(["predict", str(parts / "m.npz"), str(parts / "few.csv"), "--out", str(parts / "p.csv")]) == 0
+    np.testing.assert_allclose(pandas.read_csv(parts / "p.csv").to_numpy(), two.predict_proba(few[["a", "b", "c"]]), rtol=1e-13)
+    few.drop(columns="w").to_csv(parts / "few.csv", index=False)                        # rows that are scored need none
+    fit(parts, "--weight", " w ", "--class-weight", "balanced", "--test", parts / "few.csv", "--out", parts / "m.npz", pattern="part-1.parquet")
+    assert "held out    20 rows" in capsys.readouterr().out and CMNClassifier.load(parts / "m.npz").class_weight == "balanced"
+
+
+def test_faults_of_weights_are_one_line(parts, capsys):
+    weighed = FRAME.assign(w=np.where(np.arange(N) == 20_007, -1.0, 1.0))
+    for i in range(3):
+        weighed.iloc[8000 * i:8000 * (i + 1)].to_parquet(parts / f"part-{i}.parquet")
+    weighed.iloc[19_990:20_010].to_csv(parts / "few.csv", index=False)
+    FRAME.iloc[:9].to_csv(parts / "none.csv", index=False)
+    for pattern, more, words in (
+            ("part-*.parquet", ("--weight", "w"), "part-2.parquet: row 4007, column 'w': expected a weight, a finite number >= 0, got -1.0"),
+            ("few.csv", ("--weight", "w"), "few.csv: line 19, column 'w': expected a weight >= 0, got '-1.0'"),
+            ("none.csv", ("--weight", "w"), "none.csv: no column 'w'; it has 'a', 'b', 'c', 'kind'"),
+            ("few.csv", ("--weight", "kind"), "few.csv: weight: expected a column beside the target"),
+            ("few.csv", ("--class-weight", "half"), "--class-weight: expected balanced, or label=factor with a number >= 0, got 'half'"),
+            ("few.csv", ("--class-weight", "one=-2"), "got 'one=-2'"), ("few.csv", ("--class-weight", "one=nan"), "got 'one=nan'"),
+            ("few.csv", ("--class-weight", "balanced", "--class-weight", "one=2"), "got 'balanced'"),
+            ("few.csv", ("--class-weight", "six=2"), "--class-weight: expected labels among one, two, each once, got 'six'"),
+            ("few.csv", ("--class-weight", "one=2", "--class-weight", "one=3"), "each once, got 'one'"),
+            ("few.csv", ("--weight", "w", "--method", "shared-means"), "sample_weight, class_weight: method 'shared-means' takes no weights")):
+        fit(parts, *more, "--out", parts / "m.npz", pattern=pattern, code=2)
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.count("\n") == 1 and words in said.err, said.err
+        assert not (parts / "m.npz").exists()
+
+
 FAULTS = {
     "truncated": (lambda path: path.write_bytes(path.read_bytes()[:-50]), "expected a whole Parquet file"),
     "renamed": (lambda path: FRAME.rename(columns={"b": "B"}).to_parquet(path), "no column 'b'; it has 'a', 'B', 'c', 'kind'"),

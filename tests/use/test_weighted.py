@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from cmn_literate import CMNClassifier
-from cmn_literate.inputs import class_factors
+from cmn_literate.inputs import class_factors, weigh_rows
 from cmn_literate.learners import LEARNERS, find_learner
 from cmn_literate.engineering.sources import column_scale
 
@@ -60,11 +60,12 @@ def test_holdout_scores_with_weights():
 
 def test_class_weights():
     codes = np.unique(Y, return_inverse=True)[1]
-    ones, total = np.ones(60), np.bincount(codes)
-    assert_allclose(class_factors(Y, None, "balanced", ones), (60 / (3 * total))[codes])
-    weighed = class_factors(Y, None, "balanced", COUNT * 1.0) * COUNT
-    assert_allclose(np.bincount(codes, weighed), COUNT.sum() / 3)
-    assert_allclose(class_factors(Y, ["ash", "birch", "cedar", "oak"], {"birch": 2, "oak": 9}, ones), np.where(Y == "birch", 2.0, 1.0))
+    total = np.bincount(codes)
+    assert_allclose(class_factors(np.unique(Y), total, "balanced"), 60 / (3 * total))
+    *_, weighed = weigh_rows(X, Y, make(class_weight="balanced"), COUNT * 1.0)
+    assert_allclose(np.bincount(codes[COUNT > 0], weighed), COUNT.sum() / 3)
+    assert_allclose(class_factors(np.array(["ash", "birch", "cedar", "oak"]), np.append(total, 0), {"birch": 2, "oak": 9}), [1, 2, 1, 9])
+    assert_allclose(class_factors(np.arange(3), np.array([30.0, 0.0, 10.0]), "balanced")[[0, 2]], [40 / 60, 40 / 20])
     given = make(class_weight={"ash": 2.0, "birch": 0.5}).fit(X, Y)
     by_rows = make().fit(X, Y, sample_weight=np.select([Y == "ash", Y == "birch"], [2.0, 0.5], 1.0))
     assert_array_equal(given.trace_, by_rows.trace_)
