@@ -3,6 +3,7 @@ import pickle
 import re
 import warnings
 
+import autograd.numpy as anp
 import numpy as np
 import pytest
 from autograd import grad
@@ -16,13 +17,18 @@ from cmn_literate.beyond.shared_draws import (
     SharedPrior, SharedState, draw_common_axes, draw_shared, keep_axes, shared_gain, shared_log_joint, shared_model, shared_start, shared_sweep)
 from cmn_literate.beyond.shared_means import Above, fit_shared
 from cmn_literate.engineering.coordinates import Shapes, log_prior, pack, unpack
+from cmn_literate.engineering.gamma_draws import draw_noise
 from cmn_literate.engineering.runs import drive
+from cmn_literate.engineering.starts import complete_start
+from cmn_literate.engineering.sums import make_rows
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.network.simulate import Priors, Theta, sample_data, sample_sticks, sample_theta
+from cmn_literate.roads.bbvi import bound_and_grad
 from cmn_literate.roads.diagnostics import draw_log_probs, mcse_mean
 from cmn_literate.roads.gibbs import gibbs_work
 from cmn_literate.roads.mle import mle_objective
 from cmn_literate.roads.one_table import training_log_likelihoods
+from cmn_literate.roads.particles import free_of, pack_free, particles, unpack_free
 from cmn_literate.roads.posterior import posterior_target
 
 V0, V00 = 0.7, 1.9
@@ -96,6 +102,19 @@ def test_map_climbs_the_prior_without_the_mean(objective):
     gain = lambda phi: shared_gain(unpack(phi, shapes), V0, V00)
     assert_allclose(value - old, gain(phi), rtol=1e-8)
     assert_allclose(slope - plain, grad(gain)(phi), rtol=1e-7, atol=1e-9)
+
+
+def test_black_box_slopes_go_through_the_draws():
+    sizes, rng = (3, 2, 3, 2), np.random.default_rng(7)
+    X, y = rng.normal(size=(9, 2)), rng.integers(3, size=9)
+    free = free_of(complete_start(X, y, *sizes[:3], PRIORS, rng))
+    noise, rows, at = draw_noise(free, 3, rng), make_rows(X, y, 3), pack_free(free)
+    (value, slopes), (old, plain) = (bound_and_grad(free, noise, rows, PRIORS, term=t) for t in (SharedPrior(V0, V00), None))
+    gain = lambda v: anp.mean(shared_gain(particles(unpack_free(v, sizes, 9), noise)[0], V0, V00))
+    assert_allclose(value - old, gain(at), rtol=1e-8)
+    assert_allclose(pack_free(slopes) - pack_free(plain), grad(gain)(at), rtol=1e-6, atol=1e-8)
+    with pytest.raises(ValueError, match="^gradient: expected"):
+        bound_and_grad(free, noise, rows, PRIORS, gradient="autograd", term=SharedPrior(V0, V00))
 
 
 def test_a_term_needs_a_prior_and_fast_slopes():

@@ -43,4 +43,6 @@ FAULTS = [
      "pass", TESTS),
     ("gibbs-checkpoint-of-any-rows", '("gibbs", X, y, sizes, priors, n_chains, n_warmup, thin, init,', '("gibbs", y, sizes, priors, n_chains, n_warmup, thin, init,', TESTS),
     ("gibbs-thin-off-by-one", "keep = (sweep > 0) & (sweep % thin == 0)", "keep = (sweep >= 0) & (sweep % thin == 0)", TESTS),
+    ("gibbs-maps-mean-not-seen-by-the-labels", "(g0[:, :, None] - there)", "g0[:, :, None]", ("test_shared_draws.py",)),
+    ("gibbs-experts-prior-about-zero", "experts_from_sums(*sums, reference - mean, priors)", "experts_from_sums(*sums, reference, priors)", ("test_shared_draws.py",)),
 ]
