@@ -25,7 +25,7 @@ from cmn_literate.ideas.expfam import pad
 from cmn_literate.network.simulate import Priors, Theta, sample_data, sample_sticks, sample_theta
 from cmn_literate.roads.bbvi import bound_and_grad
 from cmn_literate.roads.diagnostics import draw_log_probs, mcse_mean
-from cmn_literate.roads.gibbs import gibbs_work
+from cmn_literate.roads.gibbs import draw_experts, draw_maps, gibbs_work, label_parabola
 from cmn_literate.roads.mle import mle_objective
 from cmn_literate.roads.one_table import training_log_likelihoods
 from cmn_literate.roads.particles import free_of, pack_free, particles, unpack_free
@@ -137,6 +137,18 @@ def test_mean_is_drawn_from_its_law_for_one_theta_and_for_many():
     mean = (theta.tau[..., None] * theta.A).sum(0) / V0 / precision
     assert (np.abs(draws.mean(0) - mean) < 5 * np.sqrt(1 / precision / 30_000)).all()
     assert_allclose(draws.var(0), np.broadcast_to(1 / precision, mean.shape), rtol=0.06)
+
+
+def test_maps_about_the_mean_are_those_about_zero_shifted():
+    s, X, y, _ = begun()
+    (Q, g0), offset = label_parabola(y, s.theta.beta1, s.omega1), pad(X) @ s.A0.T
+    about = draw_maps(X, s.z, s.theta, Q, g0, PRIORS, np.random.default_rng(1), s.A0)
+    zero = draw_maps(X, s.z, s.theta, Q, g0 - np.einsum("nij,nj->ni", Q, offset), PRIORS, np.random.default_rng(1))
+    assert_allclose(about, zero + s.A0, rtol=1e-9, atol=1e-11)
+    about = draw_experts(X, s.z, s.x1, s.theta.A, PRIORS, np.random.default_rng(1), s.A0)
+    zero = draw_experts(X, s.z, s.x1 - offset, s.theta.A - s.A0, PRIORS, np.random.default_rng(1))
+    assert_allclose(about[0], zero[0] + s.A0, rtol=1e-9, atol=1e-11)
+    assert_allclose(about[1], zero[1], rtol=1e-9)
 
 
 def test_log_joint_by_loops():
