@@ -25,7 +25,7 @@ from cmn_literate.ideas.expfam import pad
 from cmn_literate.network.simulate import Priors, Theta, sample_data, sample_sticks, sample_theta
 from cmn_literate.roads.bbvi import bound_and_grad
 from cmn_literate.roads.diagnostics import draw_log_probs, mcse_mean
-from cmn_literate.roads.gibbs import draw_experts, draw_maps, gibbs_work, label_parabola
+from cmn_literate.roads.gibbs import draw_experts, draw_maps, gibbs_sweep, gibbs_work, label_parabola
 from cmn_literate.roads.mle import mle_objective
 from cmn_literate.roads.one_table import training_log_likelihoods
 from cmn_literate.roads.particles import free_of, pack_free, particles, unpack_free
@@ -149,6 +149,16 @@ def test_maps_about_the_mean_are_those_about_zero_shifted():
     zero = draw_experts(X, s.z, s.x1 - offset, s.theta.A - s.A0, PRIORS, np.random.default_rng(1))
     assert_allclose(about[0], zero[0] + s.A0, rtol=1e-9, atol=1e-11)
     assert_allclose(about[1], zero[1], rtol=1e-9)
+
+
+def test_a_sweep_draws_its_axes_once_and_with_the_mean():
+    s, X, y, _ = begun(seed=1)
+    swept, rng = shared_sweep(s, X, y, PRIORS, np.random.default_rng(3), V00), np.random.default_rng(3)
+    inner = gibbs_sweep(s, X, y, PRIORS, rng, s.A0, lambda theta, x1, *_: (theta, x1))
+    A0 = draw_shared(inner.theta, V0, V00, rng)
+    theta, x1, A0 = draw_common_axes(inner.theta, inner.x1, A0, PRIORS, V00, rng)
+    for one, two in zip((*swept.theta, swept.x1, swept.A0), (*theta, x1, A0)):
+        assert_array_equal(one, two)
 
 
 def test_log_joint_by_loops():
