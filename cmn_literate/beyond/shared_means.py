@@ -92,14 +92,14 @@ def higher_start(h, D, priors, above):
 
 
 # book/beyond/shared_means.ipynb, cell shared_means-10
-def shared_update(parameters, v0, v00):
+def shared_update(tau, M, v0, v00):
     """q(A_0i) = N(mean_i, var_i I) given the experts.  [eq-shared-q]
 
-    v0 > 0 or 1/E[1/v0], v00 >= 0 -> mean (h,D), var (h,)
+    tau (...,K,h), M (...,K,h,D): means of theirs, or values; v0 > 0 or 1/E[1/v0],
+    v00 >= 0 -> mean (...,h,D), var (...,h); differentiable
     """
-    tau = parameters.a[:, None] / parameters.b
-    var = v00 / (1 + v00 * tau.sum(0) / v0)
-    mean = var[:, None] * np.einsum("ki,kid->id", tau, parameters.M) / v0
+    var = v00 / (1 + v00 * anp.sum(tau, -2) / v0)
+    mean = var[..., None] * anp.sum(tau[..., None] * M, -3) / v0
     return mean, var
 
 
@@ -229,8 +229,8 @@ def _experts(s, g, X, y, priors, above):
 
 def _shared(s, g, X, y, priors, above):
     """q(A_0).  [eq-shared-q]"""
-    v0 = scales_in_force(g, priors, above)[0]
-    mean, var = shared_update(s.parameters, v0, above.v00)
+    p, v0 = s.parameters, scales_in_force(g, priors, above)[0]
+    mean, var = shared_update(p.a[:, None] / p.b, p.M, v0, above.v00)
     return s, g._replace(mean=mean, var=var)
 
 
@@ -275,7 +275,7 @@ def higher_sweep(blocks, parameters, higher, priors, above, inner=1):
     precision, shape = scale_update(p, g, priors, above)
     g = g._replace(precision=precision, shape=shape)
     force = _priors(g, priors, above)
-    mean, var = shared_update(p, force.v0, above.v00)
+    mean, var = shared_update(p.a[:, None] / p.b, p.M, force.v0, above.v00)
     g = g._replace(mean=mean, var=var)
     about = partial(mstep_about, higher=g, above=above)
     blocks, p, bound = block_sweep(blocks, p, force, inner, maximise=about)
@@ -388,7 +388,8 @@ def model_of(settings, D):
     """Priors and Above that the estimator's options ask for.  [eq-shared-scales]"""
     o = learner_options(settings)
     check_choice(o["scaled"], "scaled", (True, False))
-    priors, above = settings.priors, Above(o["v00"], o["centred"], o["strength"])
+    priors = settings.priors
+    above = Above(o["v00"], o.get("centred", False), o.get("strength"))
     if o["scaled"]:
         priors = scaled_priors(priors, D)
         above = Above(above.v00 / D, above.centred, above.strength)

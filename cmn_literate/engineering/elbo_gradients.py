@@ -278,13 +278,15 @@ def _local_path(f, eps, gamma, into_x):
 
 
 # book/engineering/elbo_gradients.ipynb, cell elbo_gradients-29
-def bound_slopes(free, noise, moves, rows, priors, tilts=(None, None)):
+def bound_slopes(free, noise, moves, rows, priors, tilts=(None, None), term=None):
     """The estimate of a bound at these draws, and its slopes.
     [eq-bb-bound, eq-bb-path, eq-bb-softmax, eq-bb-envelope, eq-weighted-bound]
 
     free, noise named tuples of the fields of Free and Noise, rows of make_rows
     moves (S,K,h)  how each Gamma draw moves with its shape
     tilts          of best_tilts for the augmented bound, else none
+    term           a further log density of A and tau, see add_term, for Thetas with a
+                   leading axis S: nats (S,), slopes (S,K,h,D), (S,K,h)
     -> float (nats), the kind of tuple that free is
     """
     f, h, gamma = free, len(free.mu), responsibilities(free.logits, 0)[0]
@@ -293,6 +295,8 @@ def bound_slopes(free, noise, moves, rows, priors, tilts=(None, None)):
     gate, into_beta0 = _gate_part(theta, rows, mass, tilts[1])
     expert, into_A, into_tau, pull = _expert_part(theta, x1, rows, mass)
     into_x -= pull
+    more, A_bar, tau_bar = (np.zeros(1), 0.0, 0.0) if term is None else term(theta)
+    into_A, into_tau = into_A + A_bar, into_tau + tau_bar
     entropy = f.x_C[_local_factor(f.x_C)[1]].sum(0)
     v = label + gate + expert + entropy + 0.5 * h * (1 + np.log(2 * np.pi))
     v -= np.log(np.maximum(gamma, 1e-300))
@@ -302,4 +306,4 @@ def bound_slopes(free, noise, moves, rows, priors, tilts=(None, None)):
           *_expert_path(f, theta, noise, moves, into_A, into_tau),
           mass * (v - per_row), *_local_path(f, noise.x1, mass, into_x))
     kl, down = kl_and_grad(f, priors)
-    return (mass * v).sum() - kl, type(f)(*(u - d for u, d in zip(up, down)))
+    return (mass * v).sum() + more.mean() - kl, type(f)(*(u - d for u, d in zip(up, down)))

@@ -8,7 +8,7 @@ and of autograd to $10^{-10}$ of the largest slope, for moderate logits and for 
 
 __all__ = ["BLOCK", "ROWS", "stick_sigmoids", "chunks", "stick_integrals", "extreme_integrals",
            "class_blocks", "gate_terms", "sum_over_rows", "mean_maps_grad", "spread_maps_grad",
-           "likelihood_value_and_grad", "class_log_probs", "white_result",
+           "likelihood_value_and_grad", "class_log_probs", "add_term", "white_result",
            "explicit_value_and_grad", "marginal_value_and_grad", "NetworkRows", "network_rows",
            "network_value_and_grad"]
 
@@ -306,13 +306,31 @@ def class_log_probs(theta, X, nodes):
 
 
 # book/engineering/gradients.ipynb, cell gradients-27
+def add_term(term, phi, shapes, value, slope):
+    """Add a further log density of A and tau to one at phi.  [eq-lik-phi]
+
+    term: Theta -> nats, slopes in A (K,h,D) and in tau (K,h); None adds nothing
+    value float, slope (P,) in phi -> float, (P,)
+    """
+    if term is None:
+        return value, slope
+    theta, slope = unpack(phi, shapes), slope.copy()
+    more, A_bar, tau_bar = term(theta)
+    _, _, A, log_tau = split_fields(slope, shapes)               # views
+    A += A_bar
+    log_tau += tau_bar * theta.tau
+    return value + float(more), slope
+
+
 @np.errstate(all="ignore")
-def white_result(value, slope, phi, u, shapes, priors):
-    """Add the white prior to a log likelihood and take its gradient to u; -inf and
-    0 where the value is not finite.  [eq-lik-white-prior, eq-lik-white-grad]
+def white_result(value, slope, phi, u, shapes, priors, term=None):
+    """Add the white prior, and a term of add_term, to a log likelihood and take its
+    gradient to u; -inf and 0 where the value is not finite.
+    [eq-lik-white-prior, eq-lik-white-grad]
 
     value float, slope (P,) in phi -> float, (P,) in u
     """
+    value, slope = add_term(term, phi, shapes, value, slope)
     value = float(value + log_prior_white(u, shapes, priors))
     if not np.isfinite(value):
         return -np.inf, np.zeros(len(u))
@@ -321,8 +339,9 @@ def white_result(value, slope, phi, u, shapes, priors):
 
 
 @np.errstate(all="ignore")
-def explicit_value_and_grad(q, X, y, shapes, priors):
-    """explicit_log_joint and its gradient.  [eq-lik-joint, eq-lik-rho]
+def explicit_value_and_grad(q, X, y, shapes, priors, term=None):
+    """explicit_log_joint, with a term of add_term, and its gradient.
+    [eq-lik-joint, eq-lik-rho]
 
     q (P + N h,) -> float, (P + N h,); plain numpy; -inf and 0 where it overflows
     """
@@ -346,7 +365,7 @@ def explicit_value_and_grad(q, X, y, shapes, priors):
     beta1_bar[:, :-1] += spread_bar
     slope = join_fields((beta1_bar, beta0_bar, A_bar, s_bar))
     value -= 0.5 * (eps**2).sum() + 0.5 * eps.size * np.log(2 * np.pi)
-    value, slope = white_result(value, slope, phi, u, shapes, priors)
+    value, slope = white_result(value, slope, phi, u, shapes, priors, term)
     if not np.isfinite(value):
         return value, np.zeros(len(q))
     eps_bar = -eps
@@ -356,17 +375,17 @@ def explicit_value_and_grad(q, X, y, shapes, priors):
 
 # book/engineering/gradients.ipynb, cell gradients-28
 @np.errstate(all="ignore")
-def marginal_value_and_grad(u, X, y, shapes, priors, nodes, count=None):
+def marginal_value_and_grad(u, X, y, shapes, priors, nodes, count=None, term=None):
     """Log posterior density of u up to the evidence, and its gradient.
     [eq-lik-posterior]
 
-    u (P,), X (N,d), y (N,), nodes Nodes, count (N,) or None -> float, (P,); plain
-    numpy; -inf and 0 where Theta overflows
+    u (P,), X (N,d), y (N,), nodes Nodes, count (N,) or None, term of add_term
+    -> float, (P,); plain numpy; -inf and 0 where Theta overflows
     """
     u = np.asarray(u, dtype=float)
     phi = from_white(u, shapes, priors)
     value, slope = likelihood_value_and_grad(phi, X, y, shapes, nodes, count)
-    return white_result(value, slope, phi, u, shapes, priors)
+    return white_result(value, slope, phi, u, shapes, priors, term)
 
 
 # book/engineering/gradients.ipynb, cell gradients-31

@@ -171,21 +171,23 @@ def bound_at_draws(free, noise, rows, priors, tilts=(None, None)):
 
 
 # book/roads/bbvi.ipynb, cell bbvi-23
-def bound_and_grad(free, noise, rows, priors, objective="elbo", gradient="fast"):
+def bound_and_grad(free, noise, rows, priors, objective="elbo", gradient="fast",
+                   term=None):
     """Unbiased estimates of a bound and of its gradient, through the draws.
     [eq-bb-bound, eq-bb-path, eq-bb-softmax, eq-bb-envelope]
 
     free Free, noise of draw_noise, rows of make_rows
     objective  "elbo", or "augmented" with every tilt at its best
     gradient   "fast", by hand, or "autograd", of bound_at_draws
+    term       see bound_slopes; gradient "fast" only
     -> float (nats), Free of slopes
     """
     check_choice(objective, "objective", ("elbo", "augmented"), '"')
-    check_choice(gradient, "gradient", ("fast", "autograd"))
+    check_choice(gradient, "gradient", ("fast", "autograd") if term is None else ("fast",))
     tilts = best_tilts(free, rows) if objective == "augmented" else (None, None)
     if gradient == "fast":
         moves = gamma_slope(np.exp(free.log_a)[:, None], noise.g)
-        return bound_slopes(free, noise, moves, rows, priors, tilts)
+        return bound_slopes(free, noise, moves, rows, priors, tilts, term)
     (K, h, D), (J, N) = free.M.shape, rows.kappa.shape
     back = lambda vector: unpack_free(vector, (K, h, J + 1, D - 1), N)
     value, slopes = value_and_grad(lambda vector: bound_at_draws(
@@ -228,8 +230,9 @@ def bbvi_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
               priors=Priors(),  # noqa: B008  Priors are frozen
               objective="elbo", n_particles=8, n_steps=20_000, lr=5e-3, rng=0,
               init="class-code", start=None, tol=1e-3, every=1000, gradient="fast",
-              sample_weight=None):
-    """fit_bbvi as a Work, which finishes as a BBVIFit; its arguments.
+              sample_weight=None, term=None):
+    """fit_bbvi as a Work, which finishes as a BBVIFit; its arguments, and a further
+    log density of A and tau, see bound_slopes.
     [eq-bb-path, eq-bb-stop, eq-opt-belief]"""
     X, y, weight, sizes = check_weighted_problem(
         X, y, sample_weight, n_experts, latent_dim, n_classes)
@@ -246,13 +249,13 @@ def bbvi_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
         free = unpack_free(vector, shapes, N)
         noise = draw_noise(free, n_particles, rng)
         value, slopes = bound_and_grad(
-            free, noise, rows, priors, objective, gradient)
+            free, noise, rows, priors, objective, gradient, term)
         return value, pack_free(slopes)
 
     work = climb_work(
         estimate, pack_free(start), n_steps, rng, every, lr=lr, origin=origin,
         problem=("bbvi", X, y, shapes, priors, objective, n_particles, gradient,
-                 *(() if weight is None else (weight,))))
+                 *(part for part in (weight, term) if part is not None)))
 
     def finish(run):
         end = work.finish(run)
@@ -308,11 +311,11 @@ class Factors(NamedTuple):
         return len(self.elbo)
 
 
-def _begin(Z, y, n_classes, settings, rng, weight=None):
+def _begin(Z, y, n_classes, settings, rng, weight=None, term=None):
     s, options = settings, learner_options(settings)
     del options["checkpoint"]
     work = bbvi_work(Z, y, s.n_experts, s.latent_dim, n_classes, priors=s.priors,
-                     rng=rng, sample_weight=weight, **options)
+                     rng=rng, sample_weight=weight, term=term, **options)
 
     def finish(run):
         end = work.finish(run)

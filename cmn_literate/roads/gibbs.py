@@ -9,12 +9,13 @@ are sharp enough to catch a forgotten prior or a missing half.
 __all__ = ["GibbsState", "draw_omega", "draw_gaussian", "draw_coefficients", "draw_experts",
            "label_parabola", "choice_scores", "draw_choice", "draw_latents", "draw_maps",
            "draw_axes", "complete_log_joint", "gibbs_sweep", "start_state", "SEGMENT",
-           "GibbsChain", "gibbs_work", "gibbs", "GIBBS"]
+           "GibbsModel", "GibbsChain", "gibbs_work", "gibbs", "GIBBS"]
 
 
 # book/roads/gibbs.ipynb, cell gibbs-02
 import copy
 import warnings
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -104,11 +105,11 @@ def draw_coefficients(choice, inputs, omega, sigma, rng):
 
 
 # book/roads/gibbs.ipynb, cell gibbs-14
-def draw_experts(X, z, x1, reference, priors, rng):
+def draw_experts(X, z, x1, reference, priors, rng, mean=0.0):
     """A and tau of all experts given their rows.  [eq-gibbs-experts]
 
-    X (N,d) unpadded, z (N,), x1 (N,h), reference (K,h,D): any A, best the current
-    -> A (K,h,D), tau (K,h)
+    X (N,d) unpadded, z (N,), x1 (N,h), reference (K,h,D): any A, best the current;
+    mean (h,D): the prior's, of A -> A (K,h,D), tau (K,h)
     """
     (K, h, D), Xt = reference.shape, pad(X)
     gamma = np.eye(K)[z]
@@ -116,10 +117,10 @@ def draw_experts(X, z, x1, reference, priors, rng):
     cross = (gamma[:, :, None] * r[:, None, :]).reshape(len(z), K * h).T @ Xt
     sums = (gamma.sum(0), weighted_gram(X, gamma), cross.reshape(K, h, D),
             gamma.T @ r**2)
-    (M, V, a, b), _ = experts_from_sums(*sums, reference, priors)
+    (M, V, a, b), _ = experts_from_sums(*sums, reference - mean, priors)
     tau = np.maximum(rng.gamma(a[:, None], size=b.shape) / b, 1e-300)
     noise = rng.normal(size=M.shape) @ np.swapaxes(np.linalg.cholesky(V), 1, 2)
-    return M + noise / np.sqrt(tau)[:, :, None], tau
+    return M + noise / np.sqrt(tau)[:, :, None] + mean, tau
 
 
 # book/roads/gibbs.ipynb, cell gibbs-20
@@ -179,15 +180,17 @@ def draw_latents(X, z, theta, Q, g0, rng):
 
 
 # book/roads/gibbs.ipynb, cell gibbs-27
-def draw_maps(X, z, theta, Q, g0, priors, rng):
+def draw_maps(X, z, theta, Q, g0, priors, rng, mean=0.0):
     """A given the experts of the rows, with x1 integrated out.  [eq-gibbs-maps]
 
-    X (N,d) unpadded, z (N,); Q (N,h,h), g0 (N,h) of label_parabola -> (K,h,D)
+    X (N,d) unpadded, z (N,); Q (N,h,h), g0 (N,h) of label_parabola; mean (h,D): the
+    prior's, of A -> (K,h,D)
     """
     (K, h, D), N = theta.A.shape, len(z)
     gamma, tau = np.eye(K)[z], theta.tau[z][:, :, None]
     through = tau * np.linalg.inv(Q + tau * np.eye(h))           # T Lambda^-1
-    R, r = through @ Q, (through @ g0[:, :, None])[:, :, 0]
+    there = Q @ (pad(X) @ np.broadcast_to(mean, (h, D)).T)[:, :, None]
+    R, r = through @ Q, (through @ (g0[:, :, None] - there))[:, :, 0]
     by_expert = (gamma[:, :, None] * R.reshape(N, 1, h * h)).reshape(N, -1)
     gram = weighted_gram(X, by_expert).reshape(K, h, h, D, D)
     gram = gram.swapaxes(2, 3).reshape(K, h * D, h * D)
@@ -195,7 +198,7 @@ def draw_maps(X, z, theta, Q, g0, priors, rng):
     scale = np.repeat(np.sqrt(priors.v0 / theta.tau), D, axis=1)
     white = scale[:, :, None] * gram * scale[:, None, :]
     mu, S, _ = coefficients_from_sums(white, scale * linear.reshape(K, h * D), 1.0)
-    return (scale * draw_gaussian(mu, S, rng)).reshape(K, h, D)
+    return (scale * draw_gaussian(mu, S, rng)).reshape(K, h, D) + mean
 
 
 # book/roads/gibbs.ipynb, cell gibbs-29
@@ -217,38 +220,41 @@ def draw_axes(theta, x1, priors, rng):
 
 
 # book/roads/gibbs.ipynb, cell gibbs-31
-def complete_log_joint(state, X, y, priors):
+def complete_log_joint(state, X, y, priors, mean=0.0):
     """ln p(phi, z, x1, y | X), nats: omega integrated out.  [eq-gibbs-joint]
 
-    state GibbsState (or a tuple beginning theta, z, x1), X (N,d), y (N,) -> float
+    state GibbsState (or a tuple beginning theta, z, x1), X (N,d), y (N,), mean (h,D):
+    the prior's, of A -> float
     """
     theta, z, x1, n = *state[:3], np.arange(len(y))
     tau, r = theta.tau[z], x1 - np.einsum("nid,nd->ni", theta.A[z], pad(X))
     gate = stick_log_probs(pad(X) @ theta.beta0.T)[n, z]
     label = stick_log_probs(pad(x1) @ theta.beta1.T)[n, y]
     vector = 0.5 * (np.log(tau / (2 * np.pi)) - tau * r**2)
-    prior = log_prior(pack(theta), theta_shapes(theta), priors)
+    about = pack(theta._replace(A=theta.A - mean))
+    prior = log_prior(about, theta_shapes(theta), priors)
     return float(prior + gate.sum() + label.sum() + vector.sum())
 
 
 # book/roads/gibbs.ipynb, cell gibbs-34
-def gibbs_sweep(state, X, y, priors, rng):
+def gibbs_sweep(state, X, y, priors, rng, mean=0.0, axes=None):
     """Draw everything once.  [eq-gibbs-sweep]
 
-    state GibbsState, X (N,d) unpadded, y (N,) in 0..L-1, rng Generator
+    state GibbsState, X (N,d) unpadded, y (N,) in 0..L-1, rng Generator; mean (h,D):
+    the prior's, of A; axes: what draws the axes, if not draw_axes
     -> GibbsState.   Reads of the old state theta and x1 only.
     """
     theta = state.theta
     omega1 = draw_omega(y, state.x1, theta.beta1, rng)
     Q, g0 = label_parabola(y, theta.beta1, omega1)
     z = draw_choice(choice_scores(X, theta, Q, g0), rng)
-    theta = theta._replace(A=draw_maps(X, z, theta, Q, g0, priors, rng))
+    theta = theta._replace(A=draw_maps(X, z, theta, Q, g0, priors, rng, mean))
     x1 = draw_latents(X, z, theta, Q, g0, rng)
     omega0 = draw_omega(z, X, theta.beta0, rng)
     beta1 = draw_coefficients(y, x1, omega1, priors.sigma1, rng)
     beta0 = draw_coefficients(z, X, omega0, priors.sigma0, rng)
-    A, tau = draw_experts(X, z, x1, theta.A, priors, rng)
-    theta, x1 = draw_axes(Theta(beta1, beta0, A, tau), x1, priors, rng)
+    A, tau = draw_experts(X, z, x1, theta.A, priors, rng, mean)
+    theta, x1 = (axes or draw_axes)(Theta(beta1, beta0, A, tau), x1, priors, rng)
     return GibbsState(theta, z, x1, omega1, omega0)
 
 
@@ -277,6 +283,20 @@ def start_state(X, y, sizes, priors, rng, init="prior", n_sweeps=100):
 SEGMENT = 50                                # sweeps between two looks at the clock
 
 
+class GibbsModel(NamedTuple):
+    """What the chains draw from.  [eq-gibbs-sweep, eq-gibbs-start]
+
+    start      as start_state: a tuple that begins with the fields of GibbsState
+    sweep, log_joint   as gibbs_sweep, complete_log_joint, for such a tuple
+    kind       its class;  problem: what tells this model from others of the kind
+    """
+    start: Callable
+    sweep: Callable
+    log_joint: Callable
+    kind: type
+    problem: tuple = ()
+
+
 class GibbsChain(NamedTuple):
     """All that the future of a chain depends on: GibbsState, state of its generator.
     [eq-gibbs-resume]"""
@@ -284,13 +304,13 @@ class GibbsChain(NamedTuple):
     noise: dict
 
 
-def _sweep_on(chain, t, X, y, priors, keep, rng):
+def _sweep_on(chain, t, X, y, priors, keep, rng, model):
     """A sweep as the step of a Work; where keep[t] is true its record is theta, log
-    joint and the number of experts that own rows."""
+    joint, the number of experts that own rows, and what the state has more."""
     rng.bit_generator.state = chain.noise
-    state = gibbs_sweep(chain.state, X, y, priors, rng)
-    row = (*state.theta, complete_log_joint(state, X, y, priors),
-           len(np.unique(state.z))) if keep[t] else None
+    state = model.sweep(chain.state, X, y, priors, rng)
+    row = (*state.theta, model.log_joint(state, X, y, priors),
+           len(np.unique(state.z)), *state[5:]) if keep[t] else None
     return GibbsChain(state, rng.bit_generator.state), row
 
 
@@ -298,8 +318,9 @@ def _sweep_on(chain, t, X, y, priors, keep, rng):
 def gibbs_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
                priors=Priors(),  # noqa: B008  Priors are frozen
                n_chains=4, n_warmup=1000, n_draws=1000, thin=1, rng=0, init="prior",
-               every=1000, sample_weight=None):
-    """gibbs as a Work, which finishes as PosteriorDraws; its arguments.
+               every=1000, sample_weight=None, model=None):
+    """gibbs as a Work, which finishes as PosteriorDraws; its arguments, and a
+    GibbsModel if another; what its states have beyond GibbsState is in stats.
     [eq-gibbs-sweep, eq-gibbs-start, eq-gibbs-resume]"""
     check_kind(priors, "priors", Priors)
     check_choice(init, "init", ("prior", "cavi"))
@@ -313,30 +334,32 @@ def gibbs_work(X, y, n_experts=10, latent_dim=None, n_classes=None,
         X, y = (np.repeat(part, check_whole_weights(weight), axis=0) for part in (X, y))
     rng = check_rng(rng)
     origin, generators = generator_state(rng), spawn(rng, n_chains)
+    model = model or GibbsModel(start_state, gibbs_sweep, complete_log_joint, GibbsState)
     sweep = np.arange(1, n_warmup + n_draws * thin + 1) - n_warmup
     keep = (sweep > 0) & (sweep % thin == 0)
 
     def start():
         own = copy.deepcopy(generators)
-        states = [start_state(X, y, sizes, priors, g, init) for g in own]
+        states = [model.start(X, y, sizes, priors, g, init) for g in own]
         return [GibbsChain(state, g.bit_generator.state)
                 for state, g in zip(states, own)]
 
     def finish(run):
-        *theta, log_joint, occupied = run.table()
+        *theta, log_joint, occupied = (table := run.table())[:6]
+        stats = dict(zip(("occupied", *model.kind._fields[5:]), (occupied, *table[6:])))
         if run.reason != "steps":
             warnings.warn(f"interrupted: {log_joint.shape[1]} of {n_draws} draws of "
                           "each chain", RuntimeWarning, stacklevel=3)
-        return PosteriorDraws(Theta(*theta), log_joint, {"occupied": occupied})
+        return PosteriorDraws(Theta(*theta), log_joint, stats)
 
     return Work(
         start, partial(
-            _sweep_on, X=X, y=y, priors=priors, keep=keep, rng=copy.deepcopy(rng)),
-        len(keep),
-        finish, ("gibbs", X, y, sizes, priors, n_chains, n_warmup, thin, init), origin,
-        lambda states, c: float(np.mean([complete_log_joint(
+            _sweep_on, X=X, y=y, priors=priors, keep=keep, rng=copy.deepcopy(rng),
+            model=model), len(keep), finish,
+        ("gibbs", X, y, sizes, priors, n_chains, n_warmup, thin, init, *model.problem),
+        origin, lambda states, c: float(np.mean([model.log_joint(
             chain.state, X, y, priors) for chain in states])),
-        kinds=(GibbsChain, GibbsState, Theta), most=SEGMENT, every=every)
+        kinds=(GibbsChain, model.kind, Theta), most=SEGMENT, every=every)
 
 
 def gibbs(X, y, n_experts=10, latent_dim=None, n_classes=None,
@@ -376,11 +399,11 @@ def _steps(settings):
     return options["n_warmup"] + options["n_draws"] * options["thin"]
 
 
-def _begin(Z, y, n_classes, settings, rng, weight=None):
+def _begin(Z, y, n_classes, settings, rng, weight=None, model=None):
     s, options = settings, learner_options(settings)
     del options["checkpoint"], options["n_jobs"]
     work = gibbs_work(Z, y, s.n_experts, s.latent_dim, n_classes, s.priors, rng=rng,
-                      sample_weight=weight, **options)
+                      sample_weight=weight, model=model, **options)
     return work._replace(finish=lambda run: keep_draws(
         work.finish(run), Z, options["n_draws"], _steps(s)))
 

@@ -26,7 +26,7 @@ from cmn_literate.checks import check_weighted_problem
 from cmn_literate.engineering.coordinates import (
     Shapes, log_prior, log_prior_grad, pack, theta_shapes, unpack)
 from cmn_literate.engineering.gradients import (
-    class_log_probs, likelihood_value_and_grad, network_rows, network_value_and_grad)
+    add_term, class_log_probs, likelihood_value_and_grad, network_rows, network_value_and_grad)
 from cmn_literate.engineering.nodes import Nodes, latent_nodes
 from cmn_literate.roads.likelihood import log_likelihood
 from cmn_literate.engineering.runs import drive
@@ -93,7 +93,7 @@ def log_objective(phi, X, y, shapes, objective="exact", priors=None, nodes=None,
 
 
 # book/roads/mle.ipynb, cell mle-14
-def _fast_objective(X, y, shapes, objective, priors, nodes, count):
+def _fast_objective(X, y, shapes, objective, priors, nodes, count, term):
     """log_objective and its slopes by hand.  [eq-lik-rho, eq-mle-back]"""
     if objective == "network":
         rows = network_rows(X, y, shapes.n_classes, 1.0 if count is None else count)
@@ -104,28 +104,32 @@ def _fast_objective(X, y, shapes, objective, priors, nodes, count):
         return data
 
     def posterior(phi):
-        value, slope = data(phi)
+        value, slope = add_term(term, phi, shapes, *data(phi))
         return (value + float(log_prior(phi, shapes, priors)),
                 slope + log_prior_grad(phi, shapes, priors))
     return posterior
 
 
 def mle_objective(X, y, shapes, objective="exact", priors=None, nodes=None,
-                  gradient="fast", count=None):
+                  gradient="fast", count=None, term=None):
     """What is climbed, as a function of phi: value (nats) and gradient.
     [eq-mle-objective, eq-mle-map]
 
     objective "exact" (needs nodes) or "network";  priors: a Priors adds the log
     prior density of phi (MAP), None does not;  gradient "fast", by hand, or
     "autograd", of log_objective;  count (N,): how often each row counts
+    term  a further log density of A and tau, see add_term; for priors and "fast" only
     -> function (P,) -> (float, (P,))
     """
     check_choice(objective, "objective", ("exact", "network"))
     check_choice(gradient, "gradient", ("fast", "autograd"))
     if objective == "exact" and nodes is None:
         raise ValueError("nodes: expected Nodes for 'exact', got None")
+    if term is not None and (priors is None or gradient != "fast"):
+        raise ValueError("term: expected None without priors or with another gradient "
+                         f"than 'fast', got {term!r}")
     if gradient == "fast":
-        return _fast_objective(X, y, shapes, objective, priors, nodes, count)
+        return _fast_objective(X, y, shapes, objective, priors, nodes, count, term)
     X, y = check_X(X, n_features=shapes.input_dim), check_y(y, len(X), shapes.n_classes)
     rest = X, y, shapes, objective, priors, nodes, 1.0 if count is None else count
 
@@ -202,8 +206,9 @@ class MLEFit:
 # book/roads/mle.ipynb, cell mle-25
 def mle_work(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exact",
              priors=None, n_steps=20_000, lr=1e-3, rng=0, n_nodes=None, start=None,
-             gradient="fast", sample_weight=None):
-    """fit_mle as a Work, which finishes as an MLEFit; its arguments.
+             gradient="fast", sample_weight=None, term=None):
+    """fit_mle as a Work, which finishes as an MLEFit; its arguments, and a further
+    log density of A and tau, see add_term.
     [eq-mle-objective, eq-mle-map]"""
     X, y, weight, sizes = check_weighted_problem(
         X, y, sample_weight, n_experts, latent_dim, n_classes)
@@ -219,10 +224,10 @@ def mle_work(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exa
     phi = mle_start(shapes, rng) if start is None else pack(start)
     nodes = None if objective == "network" else latent_nodes(
         shapes, n_nodes, rng.integers(2**32))
-    climb = mle_objective(X, y, shapes, objective, priors, nodes, gradient, weight)
+    climb = mle_objective(X, y, shapes, objective, priors, nodes, gradient, weight, term)
     work = climb_work(climb, phi, n_steps, lr=lr, origin=origin, problem=(
         "fit_mle", X, y, shapes, objective, priors, nodes, gradient,
-        *(() if weight is None else (weight,))))
+        *(part for part in (weight, term) if part is not None)))
 
     def finish(run):
         end = work.finish(run)
@@ -281,11 +286,11 @@ class PointFit(NamedTuple):
         return len(self.trace)
 
 
-def _begin(Z, y, n_classes, settings, rng, weight=None, priors=None):
+def _begin(Z, y, n_classes, settings, rng, weight=None, priors=None, term=None):
     s, options = settings, learner_options(settings)
     del options["checkpoint"]
     work = mle_work(Z, y, s.n_experts, s.latent_dim, n_classes, priors=priors, rng=rng,
-                    sample_weight=weight, **options)
+                    sample_weight=weight, term=term, **options)
 
     def finish(run):
         end = work.finish(run)
@@ -295,8 +300,8 @@ def _begin(Z, y, n_classes, settings, rng, weight=None, priors=None):
     return work._replace(finish=finish)
 
 
-def _begin_map(Z, y, n_classes, settings, rng, weight=None):
-    return _begin(Z, y, n_classes, settings, rng, weight, settings.priors)
+def _begin_map(Z, y, n_classes, settings, rng, weight=None, term=None):
+    return _begin(Z, y, n_classes, settings, rng, weight, settings.priors, term)
 
 
 # book/roads/mle.ipynb, cell mle-27

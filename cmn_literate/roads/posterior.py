@@ -47,7 +47,7 @@ def _by_autograd(q, log_density, **problem):
 
 
 def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None,
-                     gradient="fast", count=None):
+                     gradient="fast", count=None, term=None):
     """The function that NUTS moves on, and how many numbers eps it wants
     beyond u.  [eq-lik-posterior, eq-lik-explicit, eq-nuts-drop]
 
@@ -57,6 +57,7 @@ def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None,
     gradient  "fast": slopes by hand;  "autograd": those of log_posterior or of
             explicit_log_joint
     count (N,): how often each row counts, for the marginal target only
+    term    a further log density of A and tau, see add_term; gradient "fast" only
     -> (value_and_grad of q = [u, eps], which can be pickled, N h or 0)
     ValueError names a bad choice.
     """
@@ -67,6 +68,9 @@ def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None,
                          f"latent integral has {shapes.rank} dimensions, got "
                          "'marginal'")
     problem, n_eps = dict(X=X, y=y, shapes=shapes, priors=priors), 0
+    if term is not None:
+        check_choice(gradient, "gradient", ("fast",))
+        problem["term"] = term
     if count is not None:
         if target == "explicit" or shapes.rank > 2:
             raise ValueError("sample_weight: with one latent vector per row a weight "
@@ -130,15 +134,16 @@ def posterior_work(
         priors=Priors(),  # noqa: B008  Priors are frozen
         n_chains=16, n_warmup=800, n_draws=64, target="auto", init="cavi", rng=0,
         n_jobs=1, max_depth=10, target_accept=0.8, n_nodes=None, every=30.0,
-        sample_weight=None):
-    """sample_posterior as a Work, which finishes as PosteriorDraws; its arguments.
+        sample_weight=None, term=None):
+    """sample_posterior as a Work, which finishes as PosteriorDraws; its arguments, and
+    a further log density of A and tau, see add_term.
     [eq-lik-posterior, eq-nuts-stretch, eq-nuts-drop]"""
     X, y, weight, sizes = check_weighted_problem(
         X, y, sample_weight, n_experts, latent_dim, n_classes)
     check_kind(priors, "priors", Priors)
     shapes = Shapes(*sizes, X.shape[1])
     density, n_eps = posterior_target(
-        X, y, shapes, priors, target, n_nodes, count=weight)
+        X, y, shapes, priors, target, n_nodes, count=weight, term=term)
     n_chains, rng = check_count(n_chains, "n_chains"), check_rng(rng)
     origin = generator_state(rng)
     u = starting_points(X, y, shapes, priors, n_chains, init, rng, weight)
@@ -154,7 +159,7 @@ def posterior_work(
         stats = dict(end.stats)
         return PosteriorDraws(unpack(phi, shapes), stats.pop("log_density"), stats)
 
-    more = () if weight is None else (weight,)
+    more = tuple(part for part in (weight, term) if part is not None)
     return work._replace(finish=finish, problem=("posterior", X, y, work.problem, *more))
 
 
@@ -196,11 +201,11 @@ def _steps(settings):
     return options["n_chains"] * (options["n_warmup"] + options["n_draws"])
 
 
-def _begin(Z, y, n_classes, settings, rng, weight=None):
+def _begin(Z, y, n_classes, settings, rng, weight=None, term=None):
     s, options = settings, learner_options(settings)
     del options["checkpoint"]
     work = posterior_work(Z, y, s.n_experts, s.latent_dim, n_classes, s.priors, rng=rng,
-                          sample_weight=weight, **options)
+                          sample_weight=weight, term=term, **options)
     return work._replace(finish=lambda run: keep_draws(
         work.finish(run), Z, options["n_draws"], _steps(s)))
 

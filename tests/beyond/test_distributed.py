@@ -196,7 +196,7 @@ def test_the_estimator_finds_the_active_client(threads, rows, monkeypatch):
             frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abc")).assign(y=y, w=weight)
             three = CMNClassifier(class_weight="balanced", **options).fit(dataframe.from_pandas(frame, npartitions=3), "y", "w")
             assert sent == [threads] * 3
-            for others in ({"n_init": 2}, {"method": "mle", "max_sweeps": 3}):
+            for others in ({"n_init": 2}, {"method": "mle", "method_options": {"n_steps": 5}}):
                 CMNClassifier(**options | others).fit(*(part[:500] for part in arrays))
             CMNClassifier(**options).fit(X[:500], y[:500])
     assert sent == [threads] * 3

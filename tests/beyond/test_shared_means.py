@@ -183,11 +183,11 @@ def test_an_expert_without_rows_is_at_the_shared_mean():
 
 def test_shared_mean_is_a_weighted_mean():
     s, *_ = problem(CASES[0])
-    mean, var = shared_update(s.parameters, 0.7, 1e12)
     tau = s.parameters.a[:, None] / s.parameters.b
+    mean, var = shared_update(tau, s.parameters.M, 0.7, 1e12)
     assert_allclose(mean, (tau[:, :, None] * s.parameters.M).sum(0) / tau.sum(0)[:, None], rtol=1e-9)
     assert_allclose(var, 0.7 / tau.sum(0), rtol=1e-9)
-    assert not any(np.any(part) for part in shared_update(s.parameters, 0.7, 0.0))
+    assert not any(np.any(part) for part in shared_update(tau, s.parameters.M, 0.7, 0.0))
 
 
 @pytest.mark.parametrize("J", [0, 1, 4])

@@ -50,7 +50,7 @@ def models():
 
 
 def test_registry_names():
-    assert set(LEARNERS) == {"cavi", "shared-means", *SMALL}
+    assert set(LEARNERS) == {"cavi", "shared-means", *SMALL, *(f"shared-{name}" for name in SMALL if name != "mle")}
     for name, options in SMALL.items():
         assert set(options) <= set(find_learner(name).options)
 
@@ -243,13 +243,13 @@ def test_a_checkpoint_without_a_seed_is_resumed(method, seed, tmp_path, monkeypa
     @contextlib.contextmanager
     def bar(verbose, total, label, learner):
         def stop(done, value):
-            if calls is not None and done >= {"nuts": 30, "gibbs": 40}.get(method, 3):
+            if calls is not None and done >= {"nuts": 30, "gibbs": 40}.get(method.removeprefix("shared-"), 3):
                 calls.append(done)
                 raise KeyboardInterrupt
         yield stop
 
     monkeypatch.setattr("cmn_literate.engineering.runs.progress_bar", bar)
-    calls, options = [], {**SMALL.get(method, {}), "checkpoint": tmp_path / "c.npz"}
+    calls, options = [], {**SMALL.get(method.removeprefix("shared-"), {}), "checkpoint": tmp_path / "c.npz"}
     new = lambda: CMNClassifier(3, random_state=made(), method=method, method_options=options, max_sweeps=9, init="random")
     with pytest.raises(KeyboardInterrupt):
         new().fit(X[ROWS], Y[ROWS])
