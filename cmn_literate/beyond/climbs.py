@@ -219,19 +219,20 @@ def tail_index(parameters, X, y, priors, n_draws=1000, rng=0):
 
 
 # book/beyond/climbs.ipynb, cell climbs-11
-def linear_response(bound, moments, at):
+def linear_response(bound, moments, at, flat=1e-9):
     """Covariances of functions of Theta from how q answers a push.
     [eq-climb-response]
 
     bound(v) a number, moments(v) (m,) their means under q, both differentiable by
     autograd in the free numbers v (P,) of q; at: the v where bound is largest
-    -> (m,m).  ValueError where the bound is not curved downwards at v.
+    -> (m,m).  Directions whose curvature is below flat times the largest are left
+    out.  ValueError where the bound curves upwards, or a flat direction moves moments.
     """
-    slope, curve = jacobian(moments)(at), -hessian(bound)(at)
-    try:
-        root = np.linalg.cholesky(0.5 * (curve + curve.T))
-    except np.linalg.LinAlgError:
-        raise ValueError("at: expected a maximum of the bound, got a place where it "
-                         "is not concave") from None
-    half = np.linalg.solve(root, slope.T)
-    return half.T @ half
+    curve = -hessian(bound)(at)
+    values, vectors = np.linalg.eigh(0.5 * (curve + curve.T))
+    push, none = jacobian(moments)(at) @ vectors, values < flat * values[-1]
+    moved = np.abs(push[:, none]).max(initial=0.0) > 1e-4 * np.abs(push).max()
+    if values[0] < -flat * values[-1] or moved:
+        raise ValueError("at: expected a maximum of the bound that holds the moments, "
+                         f"got curvatures from {values[0]:.1e} to {values[-1]:.1e}")
+    return (push[:, ~none] / values[~none]) @ push[:, ~none].T
