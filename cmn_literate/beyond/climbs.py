@@ -1,7 +1,9 @@
 # Tangled from book/beyond/climbs.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Climbs: where the ascent ends, and what to make of several ends
 
-A climb is decided by its start more than by anything on the way.
+On the pinwheel a higher bound goes with a worse forecast: the bound charges for every expert that
+is in use. So a climb is improved by where it starts and by averaging several ends, not by climbing
+higher. Tempering and merging do raise the bound.
 """
 
 __all__ = ["near", "tempered", "merge_experts", "climb_by_merging", "bound_weights",
@@ -28,7 +30,7 @@ from cmn_literate.roads.diagnostics import PosteriorDraws, draw_log_probs
 from cmn_literate.use.metrics import smooth_tail
 
 
-# book/beyond/climbs.ipynb, cell climbs-03
+# book/beyond/climbs.ipynb, cell climbs-05
 def near(theta, variance=0.01, a=100.0):
     """Factors of q that are narrow about one Theta.  [eq-climb-near]
 
@@ -41,7 +43,7 @@ def near(theta, variance=0.01, a=100.0):
                       np.full(len(A), float(a)), a / tau)
 
 
-# book/beyond/climbs.ipynb, cell climbs-04
+# book/beyond/climbs.ipynb, cell climbs-07
 def tempered(resume, hot=20.0, sweeps=100, inner=1):
     """Sweeps in which a row counts 1/T, T falling from hot to 1.  [eq-climb-temper]
 
@@ -67,7 +69,7 @@ def _weighted(rows, share):
     return rows._replace(weight=share * weight)
 
 
-# book/beyond/climbs.ipynb, cell climbs-05
+# book/beyond/climbs.ipynb, cell climbs-13
 def merge_experts(parameters, X, gamma, i, j, priors, rounds=3):
     """Expert i takes the rows of j, and j returns to its prior.  [eq-climb-merge]
 
@@ -93,7 +95,7 @@ def merge_experts(parameters, X, gamma, i, j, priors, rounds=3):
     return Parameters(p.beta1_mu, p.beta1_S, *gate, *experts), gamma
 
 
-# book/beyond/climbs.ipynb, cell climbs-06
+# book/beyond/climbs.ipynb, cell climbs-14
 def climb_by_merging(X, y, fitted, sweeps=50, look=3, rounds=10):
     """Merge pairs of experts as long as the bound rises.  [eq-climb-accept]
 
@@ -132,7 +134,7 @@ def _climb(blocks, parameters, priors, sweeps):
     return parameters, float(bound)
 
 
-# book/beyond/climbs.ipynb, cell climbs-07
+# book/beyond/climbs.ipynb, cell climbs-18
 def bound_weights(bounds):
     """Weights of fits of the same rows, proportional to exp(bound).
     [eq-climb-bma]   bounds (S,) nats -> (S,)"""
@@ -150,7 +152,7 @@ def average_forecasts(log_p, weights):
     return logsumexp(np.asarray(log_p) + log_w[:, None, None], axis=0)
 
 
-# book/beyond/climbs.ipynb, cell climbs-08
+# book/beyond/climbs.ipynb, cell climbs-19
 def stacking_weights(log_scores, tol=1e-9, most=10_000):
     """Weights with the best mean log score of the average.  [eq-climb-em]
 
@@ -171,7 +173,7 @@ def stacking_weights(log_scores, tol=1e-9, most=10_000):
     return weight / weight.sum()
 
 
-# book/beyond/climbs.ipynb, cell climbs-09
+# book/beyond/climbs.ipynb, cell climbs-22
 def log_ratio(parameters, theta, priors):
     """ln p(Theta) - ln q(Theta) of draws.  [eq-climb-ratio]
 
@@ -197,7 +199,7 @@ def _gaussian_ratio(x, mu, S, variance):
                   - x.shape[-1] * np.log(variance))
 
 
-# book/beyond/climbs.ipynb, cell climbs-10
+# book/beyond/climbs.ipynb, cell climbs-23
 def draw_scores(parameters, X, y, n_draws=200, rng=0):
     """Draws of Theta from q, and the log likelihood of every row under each.
     [eq-climb-khat]   X (N,d), y (N,) -> Theta with leading axis S, (S,N) nats"""
@@ -218,7 +220,7 @@ def tail_index(parameters, X, y, priors, n_draws=1000, rng=0):
     return float(smooth_tail(rows.sum(1) + log_ratio(parameters, theta, priors))[1])
 
 
-# book/beyond/climbs.ipynb, cell climbs-11
+# book/beyond/climbs.ipynb, cell climbs-26
 def linear_response(bound, moments, at, flat=1e-9):
     """Covariances of functions of Theta from how q answers a push.
     [eq-climb-response]
