@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from cmn_literate.beyond import climbs as ways
 from cmn_literate.engineering.fit import begin, fit
 from cmn_literate.engineering.sums import block_sweep
-from cmn_literate.network.cavi import prior_start
+from cmn_literate.network.cavi import local_factors, prior_start, random_start
 from cmn_literate.network.experts import expert_update
 from cmn_literate.network.gate import gate_tilt, gate_update
 from cmn_literate.network.latents import Parameters
@@ -91,6 +91,29 @@ def test_a_merged_expert_has_the_rows_of_both():
         np.testing.assert_array_equal(u, v)
 
 
+def test_merging_takes_the_best_pair_and_asks_the_bound(rows, monkeypatch):
+    X, y = rows
+    start = fit(X, y, 5, n_classes=3, max_sweeps=20)
+
+    def climb(p, sweeps):
+        blocks = begin(X, y, 5, n_classes=3).blocks
+        for _ in range(sweeps):
+            blocks, p, bound = block_sweep(blocks, p, Priors())
+        return p, bound
+
+    p = climb(start.parameters, 15)[0]
+    gamma = local_factors(p, X, y, rounds=20).local.gamma
+    tried = {(i, j): climb(ways.merge_experts(p, X, gamma, i, j, Priors())[0], 2)[1]
+             for i in range(5) for j in range(i + 1, 5) if min(gamma.sum(0)[[i, j]]) >= 1}
+    assert len(tried) > 1
+    assert ways.climb_by_merging(X, y, start, sweeps=15, look=2, rounds=1)[2] == [max(tried, key=tried.get)]
+    plain = climb(p, 15)
+    monkeypatch.setattr(ways, "merge_experts", lambda *_: (random_start(5, 2, 3, 3, Priors(), np.random.default_rng(0), 50.0), gamma))
+    kept, bound, pairs = ways.climb_by_merging(X, y, start, sweeps=15, look=2)
+    assert pairs == [] and abs(bound - plain[1]) < 1e-9
+    np.testing.assert_allclose(kept.M, plain[0].M, rtol=1e-9)
+
+
 def test_merging_never_ends_below_the_plain_climb(rows):
     X, y = rows
     start = fit(X, y, 5, n_classes=3, max_sweeps=20)
@@ -170,5 +193,6 @@ def test_linear_response_of_a_normal_is_its_covariance():
     for moments in (lambda v: v[2:], lambda v: anp.array([v[0] + 0.1 * v[2]])):
         with pytest.raises(ValueError, match="at: expected a maximum"):
             ways.linear_response(bound, moments, np.zeros(3))
-    with pytest.raises(ValueError, match="at: expected a maximum"):
-        ways.linear_response(lambda v: -bound(v), lambda v: v[:2], np.zeros(3))
+    for saddle in (lambda v: -bound(v), lambda v: bound(v) + v[2] ** 2):
+        with pytest.raises(ValueError, match="at: expected a maximum"):
+            ways.linear_response(saddle, lambda v: v[:2], np.zeros(3))
