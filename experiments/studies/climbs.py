@@ -120,36 +120,40 @@ def run(cell, records=None, data_home=None, models=None):
 
 # ---- reading the records
 
+def complete(records):
+    """The splits that have all pairs."""
+    return [s for s in SPLITS if all(Cell(d, n, s) in records for d, n in PAIRS)]
+
+
 def scores(records):
-    """(splits, pairs, ways) log scores of the splits that have all pairs."""
-    splits = [s for s in SPLITS if all(Cell(d, n, s) in records for d, n in PAIRS)]
-    table = [[[records[Cell(d, n, s)]["metrics"]["lpd"][way] for way in WAYS] for d, n in PAIRS] for s in splits]
-    return np.array(table, float).reshape(len(splits), len(PAIRS), len(WAYS))
+    """(splits, pairs, ways) log scores of the complete splits."""
+    table = [[[records[Cell(d, n, s)]["metrics"]["lpd"][way] for way in WAYS] for d, n in PAIRS] for s in complete(records)]
+    return np.array(table, float).reshape(-1, len(PAIRS), len(WAYS))
 
 
 def gains(records, base="class code"):
-    """{way: (mean difference to base, standard error over splits, mean of each pair)}, nats a row."""
+    """{way: (mean difference to base, standard error over splits, mean of each pair)}, nats a row; no error (NaN) from less than three splits."""
     values = scores(records)
     gap = values - values[..., [WAYS.index(base)]]
-    error = gap.mean(1).std(0, ddof=1) / len(gap) ** 0.5
+    error = gap.mean(1).std(0, ddof=1) / len(gap) ** 0.5 if len(gap) > 2 else np.full(len(WAYS), np.nan)
     return {way: (float(gap[..., i].mean()), float(error[i]), gap[..., i].mean(0)) for i, way in enumerate(WAYS)}
 
 
 def way_table(records):
     """A Table: log score of every way less that of the class code."""
-    found, rows = gains(records), []
-    for way, (mean, error, each) in found.items():
-        level = scores(records)[..., WAYS.index(way)].mean()
-        rows.append([way, f"{level:.3f}", None if way == WAYS[0] else f"{100 * mean:+.1f} ± {100 * error:.1f}", *(f"{100 * gap:+.0f}" for gap in each)])
+    found, levels, rows = gains(records), scores(records).mean((0, 1)), []
+    for level, (way, (mean, error, each)) in zip(levels, found.items()):
+        gain = f"{100 * mean:+.1f}" + (f" ± {100 * error:.1f}" if np.isfinite(error) else "")
+        rows.append([way, f"{level:.3f}", None if way == WAYS[0] else gain, *(f"{100 * gap:+.0f}" for gap in each)])
     return Table(["way", "log score", "gain", *(f"{d} {n}" for d, n in PAIRS)], rows, "l" + "r" * (2 + len(PAIRS)),
-                 f"Log score, and gain over the class code in hundredths of a nat, ± standard error over {len(scores(records))} splits")
+                 f"Log score, and gain over the class code in hundredths of a nat (± standard error); {len(complete(records))} of {len(SPLITS)} splits")
 
 
 def number_table(records):
     """A Table: per pair the bound less the class code's, experts in use, k of q, and the spread of a logit; medians over splits."""
     rows = []
     for d, n in PAIRS:
-        some = [r["metrics"] for c, r in records.items() if c[:2] == (d, n)]
+        some = [records[Cell(d, n, s)]["metrics"] for s in complete(records)]
         middle = lambda pick: float(np.median([pick(m) for m in some]))
         lift = {way: middle(lambda m: m["bounds"][way] - m["bounds"]["class code"]) for way in ("from gibbs", "tempered", "merged")}
         used = {way: middle(lambda m: m["in_use"][way]) for way in ("class code", "from gibbs", "tempered", "merged", "gibbs")}
@@ -158,10 +162,14 @@ def number_table(records):
                      *(f"{middle(lambda m: float(m['spread'][i])):.1f}" for i in (0, 1))])
     return Table(["data", "rows", *(f"bound, {way}" for way in ("from gibbs", "tempered", "merged")),
                   *(f"experts, {way}" for way in ("class code", "from gibbs", "tempered", "merged", "gibbs")), "k of q", "LOO rows over 0.7",
-                  "spread, q", "spread, Gibbs"], rows, "lr" + 12 * "r", "Bound less the class code's (nats), experts with a row or more, tail index; medians over splits")
+                  "spread, q", "spread, Gibbs"], rows, "lr" + 12 * "r",
+                 f"Bound less the class code's (nats), experts with a row or more, tail index; medians over {len(complete(records))} of {len(SPLITS)} splits")
 
 
 def report(records):
-    """Lines: the tables."""
+    """Lines: how many splits are complete, and the tables of one or more."""
+    yield f"{len(complete(records))} of {len(SPLITS)} splits have all {len(PAIRS)} pairs"
+    if not complete(records):
+        return
     for table in (way_table(records), number_table(records)):
         yield from (*repr(table).splitlines(), "")
