@@ -19,7 +19,9 @@ import numpy as np
 from autograd import hessian, jacobian
 from scipy.special import gammaln, logsumexp
 
-from cmn_literate.checks import check_count, check_number, real_array
+from cmn_literate.checks import (
+    check_count, check_kind, check_number, check_positive, real_array)
+from cmn_literate.engineering.fit import Fit
 from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.engineering.sums import block_sweep, make_blocks
 from cmn_literate.network.cavi import local_factors
@@ -36,8 +38,10 @@ def near(theta, variance=0.01, a=100.0):
     """Factors of q that are narrow about one Theta.  [eq-climb-near]
 
     theta Theta without leading axes, variance > 0 of every coefficient (of the
-    experts in units of the noise), a the shape of q(tau) -> Parameters
+    experts in units of the noise), a > 0 the shape of q(tau) -> Parameters
+    ValueError names the argument.
     """
+    check_positive(variance, "variance"), check_positive(a, "a")
     beta1, beta0, A, tau = theta
     spread = lambda rows: np.tile(variance * np.eye(rows.shape[-1]), (len(rows), 1, 1))
     return Parameters(beta1, spread(beta1), beta0, spread(beta0), A, spread(A),
@@ -76,8 +80,12 @@ def merge_experts(parameters, X, gamma, i, j, priors, rounds=3):
 
     X (N,d), gamma (N,K) responsibilities, i != j in 0..K-1; the gate learns the new
     responsibilities in so many rounds -> Parameters, new responsibilities (N,K)
+    ValueError for a pair that is none.
     """
     p, D = parameters, X.shape[1] + 1
+    if i == j or not {i, j} <= set(range(len(p.M))):
+        raise ValueError(f"i, j: expected two of the experts 0 to {len(p.M) - 1}, got "
+                         f"{i!r} and {j!r}")
     P = np.linalg.inv(p.V[[i, j]])                            # precisions of the rows
     linear, I = p.M[[i, j]] @ P, np.eye(D) / priors.v0
     energy = 2 * p.b[[i, j]] + np.einsum("khd,khd->kh", linear, p.M[[i, j]])
@@ -103,8 +111,9 @@ def climb_by_merging(X, y, fitted, sweeps=50, look=3, rounds=10):
     X (N,d), y (N,), fitted Fit of these rows; of all pairs of experts in use the one
     whose bound is best after `look` sweeps goes on for `sweeps`, and is kept if its
     bound is above that of as many more sweeps without it
-    -> Parameters, bound (nats), list of accepted pairs
+    -> Parameters, bound (nats), list of accepted pairs.  ValueError names the argument.
     """
+    check_kind(fitted, "fitted", Fit)
     check_count(sweeps, "sweeps"), check_count(look, "look")
     K, h, _ = fitted.parameters.M.shape
     fresh = make_blocks(X, y, K, h, fitted.n_classes, fitted.shared)
@@ -138,8 +147,11 @@ def _climb(blocks, parameters, priors, sweeps):
 # book/beyond/climbs.ipynb, cell climbs-18
 def bound_weights(bounds):
     """Weights of fits of the same rows, proportional to exp(bound).
-    [eq-climb-bma]   bounds (S,) nats -> (S,)"""
-    weight = np.exp(np.asarray(bounds, float) - np.max(bounds))
+    [eq-climb-bma]   bounds (S,) nats, finite -> (S,)"""
+    bounds = real_array(bounds, "bounds")
+    if bounds.ndim != 1 or not bounds.size or not np.isfinite(bounds).all():
+        raise ValueError(f"bounds: expected finite numbers (S,), got {bounds!r}")
+    weight = np.exp(bounds - bounds.max())
     return weight / weight.sum()
 
 
@@ -148,6 +160,11 @@ def average_forecasts(log_p, weights):
 
     log_p (S,n,L), weights (S,) >= 0 that add up to 1 -> (n,L) nats
     """
+    weights = real_array(weights, "weights")
+    if weights.shape != np.shape(log_p)[:1] or weights.min() < 0 or (
+            abs(weights.sum() - 1) > 1e-6):
+        raise ValueError(f"weights: expected {np.shape(log_p)[0]} numbers >= 0 that add "
+                         f"up to 1, got {weights!r}")
     with np.errstate(divide="ignore"):
         log_w = np.log(weights)
     return logsumexp(np.asarray(log_p) + log_w[:, None, None], axis=0)

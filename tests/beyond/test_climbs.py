@@ -196,3 +196,17 @@ def test_linear_response_of_a_normal_is_its_covariance():
     for saddle in (lambda v: -bound(v), lambda v: bound(v) + v[2] ** 2):
         with pytest.raises(ValueError, match="at: expected a maximum"):
             ways.linear_response(saddle, lambda v: v[:2], np.zeros(3))
+
+
+def test_what_is_no_pair_no_weight_no_fit_is_named(rows):
+    X, y = rows
+    theta = sample_theta(PRIORS, 3, 2, 3, 2, np.random.default_rng(0))
+    q, gamma = ways.near(theta), np.full((40, 3), 1 / 3)
+    for name, call in (("variance", lambda: ways.near(theta, variance=0)), ("a:", lambda: ways.near(theta, a=-1.0)),
+                       ("i, j", lambda: ways.merge_experts(q, X, gamma, 1, 1, PRIORS)), ("i, j", lambda: ways.merge_experts(q, X, gamma, 0, 3, PRIORS)),
+                       ("fitted", lambda: ways.climb_by_merging(X, y, q)), ("bounds", lambda: ways.bound_weights([1.0, np.nan])),
+                       ("bounds", lambda: ways.bound_weights([])), ("weights", lambda: ways.average_forecasts(np.zeros((2, 3, 2)), [0.5, 0.6])),
+                       ("weights", lambda: ways.average_forecasts(np.zeros((2, 3, 2)), [1.0])),
+                       ("weights", lambda: ways.average_forecasts(np.zeros((2, 3, 2)), [1.5, -0.5]))):
+        with pytest.raises(ValueError, match=name):
+            call()

@@ -17,7 +17,7 @@ FAULTS = [
     ("climb-merge-the-worst-pair", "pair = max(tried,", "pair = min(tried,", TESTS),
     ("climb-merge-without-comparison", "if new <= rival[1]:", "if new <= -np.inf:", TESTS),
     ("climb-merge-accepts-nothing", "taken.append(pair)", "return p, bound, taken", TESTS),
-    ("climb-weights-of-minus-the-bound", "np.asarray(bounds, float) - np.max(bounds))", "np.max(bounds) - np.asarray(bounds, float))", TESTS),
+    ("climb-weights-of-minus-the-bound", "np.exp(bounds - bounds.max())", "np.exp(bounds.min() - bounds)", TESTS),
     ("climb-average-of-logarithms", "return logsumexp(np.asarray(log_p) + log_w[:, None, None], axis=0)",
      "return (np.asarray(log_p) * np.asarray(weights)[:, None, None]).sum(0)", TESTS),
     ("climb-stacking-one-step", "if slope.max() - 1 < tol:", "if slope.max() - 1 < 1.0:", TESTS),
