@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+STARTS = ("class-code", "few-clusters", "hyperplanes", "random", "prior")          # what `init` may be
 _NO_NUMBER = (str, bytes, date, time, timedelta, np.datetime64, np.timedelta64)
 
 
@@ -361,7 +362,7 @@ def check_start_options(priors, rng, init, omega1, Priors):
     whole = isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0
     if not whole and not isinstance(rng, np.random.Generator):
         raise ValueError(f"rng: expected a seed >= 0 or a Generator, got {rng!r}")
-    choices = {"init": (init, ("class-code", "random", "prior")),
+    choices = {"init": (init, STARTS),
                "omega1": (omega1, ("per-component", "shared"))}
     for name, (value, known) in choices.items():
         if value not in known:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate.checks import check_count, check_weights, is_number, plain_array
+from cmn_literate.checks import STARTS, check_count, check_weights, is_number, plain_array
 from cmn_literate.learners import LEARNERS, check_learner_weights
 
 
@@ -324,7 +324,7 @@ CONSTRAINTS = {
     "method": (Choice(LEARNERS), "how the network is learned"),
     "omega1": (Choice(("per-component", "shared")), "tilts of the outputs: one per expert, or shared by all"),
     "select": (Choice(("average", "elbo", "holdout")), "what becomes of several starts"),
-    "init": (Choice(("class-code", "random", "prior")), "where the ascent starts"),
+    "init": (Choice(STARTS), "where the ascent starts"),
     "standardize": (Flag(), "measure every column in its standard deviations"),
     "accelerate": (Flag(), "move the latent axes after each sweep"),
     "tol": (Between(0, np.inf), "stop at a gain below this, in nats per row and sweep"),

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 
 from cmn_literate.checks import (
-    check_choice, check_count, check_kind, check_number, check_rng, check_X, check_y, is_number, real_array)
+    STARTS, check_choice, check_count, check_kind, check_number, check_rng, check_X, check_y, is_number, real_array)
 
 
 def check_data(X, y, shapes, nodes, labels=True):
@@ -204,7 +204,7 @@ def check_climb_options(priors, Priors, objective, init, n_particles, tol, gradi
     """Arguments of fit_bbvi that say how to climb.   -> Generator"""
     check_kind(priors, "priors", Priors)
     check_choice(objective, "objective", ("elbo", "augmented"), '"')
-    check_choice(init, "init", ("class-code", "random", "prior"), '"')
+    check_choice(init, "init", STARTS, '"')
     check_count(n_particles, "n_particles")
     check_number(tol, "tol", "a number (nats per row)", lambda v: v == v)
     check_choice(gradient, "gradient", ("fast", "autograd"))

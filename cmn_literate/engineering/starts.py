@@ -5,9 +5,10 @@ A start that gives each output stick a latent dimension of its own, and each exp
 inputs, is off every saddle and knows the labels before the first sweep.
 """
 
-__all__ = ["class_code", "cluster_labels", "soften", "code_experts", "code_gate", "START_ROWS",
-           "key_generator", "start_rows", "whole_weights", "repeat_scale", "repeated_before",
-           "repeat_block", "repeat_rows", "init_parameters", "complete_start"]
+__all__ = ["class_code", "standard_columns", "cluster_labels", "soften", "few_regions",
+           "hyperplane_labels", "code_experts", "code_gate", "START_ROWS", "key_generator",
+           "start_rows", "whole_weights", "repeat_scale", "repeated_before", "repeat_block",
+           "repeat_rows", "init_parameters", "complete_start"]
 
 
 # book/engineering/starts.ipynb, cell starts-02
@@ -17,6 +18,7 @@ from copy import deepcopy
 import numpy as np
 from scipy.cluster.vq import kmeans2
 
+from cmn_literate.checks import STARTS, check_choice
 from cmn_literate.engineering.packed import packed_gram
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.logistic import coefficients_from_sums
@@ -45,21 +47,25 @@ def class_code(n_classes, latent_dim, scale=3.0):
 
 
 # book/engineering/starts.ipynb, cell starts-08
-def cluster_labels(X, n_experts, rng):
+def standard_columns(X):
+    """Columns less their mean over their deviation, so that units do not matter;
+    constant columns are 0.  [eq-class-prior]   X (N,d) -> (N,d)"""
+    spread = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+
+
+def cluster_labels(X, n_regions, rng):
     """k-means cluster of every row, the largest first.  [eq-class-prior]
 
-    X (N,d), rng Generator -> (N,) in 0..K-1.  Columns are divided by their
-    deviation first, so units do not matter; constant columns count for nothing.
+    X (N,d), rng Generator -> (N,) in 0..n_regions-1, of standard_columns.
     """
-    spread = X.std(axis=0)
-    Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    if n_experts == 1 or len(X) < 2:
+    if n_regions == 1 or len(X) < 2:
         return np.zeros(len(X), int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")                 # an empty cluster is fine
-        k = min(n_experts, len(X))
-        label = kmeans2(Z, k, minit="++", rng=rng)[1]
-    order = np.argsort(-np.bincount(label, minlength=n_experts), kind="stable")
+        k = min(n_regions, len(X))
+        label = kmeans2(standard_columns(X), k, minit="++", rng=rng)[1]
+    order = np.argsort(-np.bincount(label, minlength=n_regions), kind="stable")
     return np.argsort(order)[label]
 
 
@@ -70,6 +76,28 @@ def soften(label, n_experts, confidence=0.9):
 
 
 # book/engineering/starts.ipynb, cell starts-12
+def few_regions(n_rows, D, n_experts):
+    """How many regions a start should cut out.  [eq-few-regions]"""
+    return max(1, min(n_experts, n_rows // D))
+
+
+def hyperplane_labels(X, n_regions, rng):
+    """Regions of equal size, cut off one after the other.  [eq-hyperplanes]
+
+    X (N,d), rng Generator -> (N,) in 0..n_regions-1, of standard_columns.
+    """
+    Z, left = standard_columns(X), np.arange(len(X))
+    label = np.full(len(X), n_regions - 1)
+    for j in range(n_regions - 1):
+        along = Z[left] @ rng.normal(size=Z.shape[1])
+        order = np.argsort(along, kind="stable")
+        cut = order[:round(len(left) / (n_regions - j))]
+        label[left[cut]] = j
+        left = np.delete(left, cut)
+    return label
+
+
+# book/engineering/starts.ipynb, cell starts-15
 def code_experts(X, label, target, n_experts, priors, block_rows=512):
     """q(A, tau) as if x1 were its target, with weights soften(label).
     [eq-expert-update]   X (N,d), label (N,), target (N,h) -> M, V, a, b"""
@@ -89,7 +117,7 @@ def code_experts(X, label, target, n_experts, priors, block_rows=512):
     return factors
 
 
-# book/engineering/starts.ipynb, cell starts-13
+# book/engineering/starts.ipynb, cell starts-16
 def code_gate(X, label, n_experts, priors, rounds=3, block_rows=512):
     """q(beta_0) after some (omega0, beta0) rounds with responsibilities
     soften(label).  [eq-gate-mu, eq-gate-S]   -> (K-1,D), (K-1,D,D)"""
@@ -107,7 +135,7 @@ def code_gate(X, label, n_experts, priors, rounds=3, block_rows=512):
     return mu, S
 
 
-# book/engineering/starts.ipynb, cell starts-16
+# book/engineering/starts.ipynb, cell starts-19
 START_ROWS = 20_000                                 # more rows than a start needs
 
 
@@ -126,7 +154,7 @@ def start_rows(X, y, rng, most=START_ROWS):
     return X[stay], y[stay]
 
 
-# book/engineering/starts.ipynb, cell starts-19
+# book/engineering/starts.ipynb, cell starts-22
 def whole_weights(weight):
     """Whether all weights (B,) are whole numbers; True for None.  [eq-repeat-rows]"""
     return weight is None or np.array_equal(weight, np.floor(weight))
@@ -168,9 +196,11 @@ def repeat_rows(weight, most=1 << 20):
 def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
                     method="class-code", weight=None):
     """Global factors to start from.  [eq-class-code, eq-repeat-rows,
-    eq-start-rows]
+    eq-start-rows, eq-few-regions, eq-hyperplanes]
 
-    method  "class-code": targets by class, k-means regions
+    method  "class-code": targets by class, K regions by k-means
+            "few-clusters", "hyperplanes": the same with few_regions, by k-means or
+            by random hyperplanes
             "random": means of standard deviation 3, narrow covariances
             "prior": the saddle, for study
     rng Generator, weight (N,) of the rows or None
@@ -180,15 +210,15 @@ def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
     if method in ("prior", "random"):
         start = prior_start if method == "prior" else random_start
         return start(K, h, L, D, priors, rng)
-    if method != "class-code":
-        expected = '"class-code", "random" or "prior"'
-        raise ValueError(f"method: expected {expected}, got {method!r}")
+    check_choice(method, "method", STARTS, '"')
     if weight is not None:
         rows = repeat_rows(weight)
         X, y = X[rows], y[rows]
     X, y = start_rows(X, y, rng)
     code, weights = class_code(L, h)
-    label = cluster_labels(X, K, rng)
+    draw = hyperplane_labels if method == "hyperplanes" else cluster_labels
+    R = K if method == "class-code" else few_regions(len(X), D, K)
+    label = draw(X, R, rng)
     target = code[y] + 0.1 * rng.normal(size=(len(X), h))  # off the saddle
     beta1_S = np.tile(0.01 * np.eye(h + 1), (L - 1, 1, 1))
     return Parameters(np.pad(weights, ((0, 0), (0, 1))), beta1_S,
@@ -196,7 +226,7 @@ def init_parameters(X, y, n_experts, latent_dim, n_classes, priors, rng,
                       *code_experts(X, label, target, K, priors))
 
 
-# book/engineering/starts.ipynb, cell starts-20
+# book/engineering/starts.ipynb, cell starts-23
 def complete_start(X, y, n_experts, latent_dim, n_classes, priors, rng,
                    method="class-code", shared=False, weight=None):
     """Complete starting State: init_parameters, then x and omega0 with xi1 = 0 and

@@ -1,0 +1,92 @@
+"""The studies of climbs and of defaults: their plans are their protocols, and their verdicts count what they say."""
+import numpy as np
+import pytest
+
+from experiments import studies
+from experiments.grid import DATASETS, sizes
+from experiments.studies import climbs, defaults, shared_means
+
+
+def test_plans_are_the_protocols():
+    cells = defaults.plan()
+    assert len(defaults.PAIRS) == 45 == sum(len(sizes(d)) for d in DATASETS)
+    assert len(set(cells)) == len(cells) == 45 * 16 + 12 * 16
+    assert cells[:4] == [cells[0]._replace(split=s) for s in range(10, 14)]
+    first = cells[:45 * 4]
+    assert {c[:2] for c in first} == set(defaults.PAIRS) and {c.split for c in first} == {10, 11, 12, 13}       # balanced after a quarter
+    assert all(c.dataset in defaults.HELD_OUT for c in cells[45 * 16:])
+    assert not {c.split for c in cells} & set(shared_means.SPLITS) and not set(climbs.SPLITS) & {c.split for c in cells}
+    assert len(set(climbs.plan())) == 24 and set(studies.records("climbs")) <= set(climbs.plan())
+    assert set(studies.records("defaults")) <= set(cells)
+
+
+@pytest.mark.parametrize("dataset", list(defaults.HELD_OUT))
+def test_sets_of_the_verdict_have_rows_enough(dataset):
+    for n in defaults.HELD_OUT[dataset]:
+        Z, y, Z_new, y_new, _ = defaults.rows_of(defaults.Cell(dataset, n, 10))
+        assert len(Z) == len(y) == n and 60 <= len(Z_new) == len(y_new) <= 1000
+        assert set(y_new) <= set(y) and np.abs(Z.mean(0)).max() < 1e-6
+    again = defaults.rows_of(defaults.Cell(dataset, n, 11))[0]
+    assert again.shape == Z.shape and not np.array_equal(again, Z)
+
+
+def made(gaps, cost=None, splits=defaults.SPLITS):
+    """Records in which a candidate's log score is above paper's by its gap, plus a little noise that all splits have."""
+    names, rng = list(defaults.CANDIDATES), np.random.default_rng(0)
+    found = {}
+    for s in splits:
+        for d, n in (*defaults.PAIRS, *defaults.held_pairs()):
+            lpd = [-1 + gaps.get(name, -0.1) * (name != "paper") + 1e-4 * rng.normal() for name in names]
+            seconds = [(cost or {}).get(name, 1.0) for name in names]
+            found[defaults.Cell(d, n, s)] = {"metrics": {**dict.fromkeys(("lpd", "accuracy", "ece", "brier"), lpd), "seconds": seconds,
+                                                         "scoring_seconds": seconds}}
+    return found
+
+
+def test_the_best_is_chosen_unless_a_cheaper_one_is_as_good():
+    assert defaults.choice(made({"mix": 0.2, "tempered": 0.1})) == "mix"
+    assert defaults.choice(made({"mix": 0.2, "tempered": 0.2}, {"tempered": 0.1, "mix": 1.0, "paper": 0.1})) == "tempered"
+    assert defaults.choice(made({"ridge": 9.0, "shared": 0.1})) == "shared"                  # never from outside
+    mean, error, each, errors = defaults.gains(defaults.scores(made({"mix": 0.2})), "mix")
+    assert abs(mean - 0.2) < 1e-3 and 0 < error < 1e-4 and each.shape == errors.shape == (45,)
+
+
+def test_the_report_is_silent_until_all_pairs_are_there():
+    part = {cell: r for cell, r in made({"mix": 0.2}, splits=range(10, 14)).items() if cell.dataset in DATASETS}
+    lines = "\n".join(defaults.report(part))
+    assert "180 of 720" in lines and "4 of 16" in lines and "chosen" not in lines and "mix" in lines
+    whole = made({"mix": 0.2})
+    lines = "\n".join(defaults.report(whole))
+    assert "chosen: mix" in lines and "stands" in lines and "ahead of ridge on 6 of 6" in lines
+    del whole[defaults.Cell("moons", 30, 25)]
+    assert "held out" not in "\n".join(defaults.report(whole))
+    assert len(list(defaults.report({}))) == 1
+
+
+def test_gains_of_the_climbs_are_paired():
+    records = {cell: {"metrics": {"lpd": {way: -1 + 0.1 * i * (1 + cell.split - 26) for i, way in enumerate(climbs.WAYS)}}} for cell in climbs.plan()}
+    mean, error, each = climbs.gains(records)["gibbs"]
+    np.testing.assert_allclose([mean, error], [0.25, np.std([0.1, 0.2, 0.3, 0.4], ddof=1) / 2], rtol=1e-9)
+    assert each.shape == (6,) and climbs.complete(records) == list(climbs.SPLITS)
+    del records[climbs.Cell("iris", 50, 27)], records[climbs.Cell("iris", 50, 28)]
+    assert climbs.complete(records) == [26, 29] and np.isnan(climbs.gains(records)["gibbs"][1])
+    assert "0 of 4" in next(climbs.report({}))
+
+
+def test_stored_numbers_make_their_tables():
+    records = studies.records("climbs")
+    if climbs.complete(records):
+        assert all(way in repr(climbs.way_table(records)) for way in climbs.WAYS) and "vehicle" in repr(climbs.number_table(records))
+    for record in studies.records("defaults").values():
+        assert all(len(record["metrics"][name]) == len(defaults.CANDIDATES) for name in (*defaults.NAMES, *defaults.TIMED))
+
+
+@pytest.mark.slow
+def test_a_cell_of_each_comes_out_as_it_is_stored():
+    from experiments import harness
+    from experiments.compare import compare_metrics
+
+    for name, cell in (("climbs", climbs.Cell("iris", 50, 26)), ("defaults", defaults.Cell("pinwheels", 50, 10))):
+        module, stored = studies.study(name), studies.records(name)
+        again = harness.make(name, module, cell, stored)
+        assert compare_metrics(stored[cell], again, module.TOLERANCE, getattr(module, "TIMED", ())) == []

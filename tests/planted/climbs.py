@@ -1,0 +1,33 @@
+"""Faults in the ways to climb, in averages and in what asks what q is worth: (id, old text, new text, test files that may notice)."""
+TESTS = ("test_climbs.py",)
+
+FAULTS = [
+    ("climb-near-rate-of-the-mean", "np.full(len(A), float(a)), a / tau)", "np.full(len(A), float(a)), a * tau)", TESTS),
+    ("climb-near-deviation-for-variance", "np.tile(variance * np.eye(rows.shape[-1])", "np.tile(variance**0.5 * np.eye(rows.shape[-1])", TESTS),
+    ("climb-temper-cools-the-wrong-way", "np.arange(sweeps) / sweeps - 1)", "-np.arange(sweeps) / sweeps)", TESTS),
+    ("climb-temper-forgets-own-weights", "return rows._replace(weight=share * weight)", "return rows._replace(weight=share + 0 * weight)", TESTS),
+    ("climb-temper-keeps-warm-rows", "new._replace(rows=old.rows)", "new", TESTS),
+    ("climb-temper-drops-tilts", "blocks = tuple(new._replace(rows=old.rows)", "blocks = tuple(old._replace(rows=old.rows)", TESTS),
+    ("climb-temper-keeps-bounds", "r._replace(elbo=(), converged=False)", "r._replace(converged=False)", TESTS),
+    ("climb-merge-prior-twice", "V = np.linalg.inv(P.sum(0) - I)", "V = np.linalg.inv(P.sum(0))", TESTS),
+    ("climb-merge-rate-of-prior-halved", "energy.sum(0) - 2 * priors.b0", "energy.sum(0) - priors.b0", TESTS),
+    ("climb-merge-shape-twice-the-prior", "p.a[i] + p.a[j] - priors.a0, b)", "p.a[i] + p.a[j], b)", TESTS),
+    ("climb-merge-writes-into-its-argument", "gamma = np.copy(gamma)", "gamma = np.asarray(gamma)", TESTS),
+    ("climb-merge-old-gate", "gate = gate_update(X, gamma, gate_tilt(X, *gate), priors)", "gate = gate", TESTS),
+    ("climb-merge-the-worst-pair", "pair = max(tried,", "pair = min(tried,", TESTS),
+    ("climb-merge-without-comparison", "if new <= rival[1]:", "if new <= -np.inf:", TESTS),
+    ("climb-merge-accepts-nothing", "taken.append(pair)", "return p, bound, taken", TESTS),
+    ("climb-weights-of-minus-the-bound", "np.exp(bounds - bounds.max())", "np.exp(bounds.min() - bounds)", TESTS),
+    ("climb-average-of-logarithms", "return logsumexp(np.asarray(log_p) + log_w[:, None, None], axis=0)",
+     "return (np.asarray(log_p) * np.asarray(weights)[:, None, None]).sum(0)", TESTS),
+    ("climb-stacking-one-step", "if slope.max() - 1 < tol:", "if slope.max() - 1 < 1.0:", TESTS),
+    ("climb-stacking-weights-of-shares", "weight = weight * slope", "weight = slope / slope.sum()", TESTS),
+    ("climb-ratio-deviation-for-variance", "priors.sigma0)): total", "priors.sigma0)):\n        sigma = sigma**0.5\n        total", TESTS),
+    ("climb-ratio-without-log-det", "(far + np.linalg.slogdet(S)[1] - (x**2)", "(far - (x**2)", TESTS),
+    ("climb-ratio-gamma-shapes", "+ (a0 - a) * np.log(tau)", "+ (a0 - a + 1) * np.log(tau)", TESTS),
+    ("climb-ratio-rows-not-scaled", "_gaussian_ratio(theta.A * root, p.M * root,", "_gaussian_ratio(theta.A, p.M,", TESTS),
+    ("climb-tail-of-the-ratio-alone", "smooth_tail(rows.sum(1) + log_ratio(parameters, theta, priors))", "smooth_tail(rows.sum(1) + 0 * log_ratio(parameters, theta, priors))", TESTS),
+    ("climb-response-of-the-root", "(push[:, ~none] / values[~none])", "(push[:, ~none] / values[~none] ** 0.5)", TESTS),
+    ("climb-response-accepts-a-saddle", "if values[0] < -flat * values[-1] or moved:", "if moved:", TESTS),
+    ("climb-response-loses-flat-moments", "if values[0] < -flat * values[-1] or moved:", "if values[0] < -flat * values[-1]:", TESTS),
+]
