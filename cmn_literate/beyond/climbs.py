@@ -3,9 +3,9 @@
 
 Wherever it starts, a climb lets go of experts, because the bound charges for each one in use.
 Where few are enough, every way to fewer experts helps: tempering, merging, a start with few
-regions. On the pinwheel, where they are not, the ends with the highest bounds forecast worst. A
-plain average of four ends gains most in the mean over six data sets, and loses least where it
-loses.
+regions. On the pinwheel, where they are not, the ends with the highest bounds forecast worst.
+Merging, and a plain average of four ends, gain most in the mean over six data sets; the average is
+nowhere far behind.
 """
 
 __all__ = ["near", "tempered", "merge_experts", "climb_by_merging", "bound_weights",
