@@ -94,22 +94,21 @@ def slacks(cell, records):
     return out
 
 
+def close(a, b, tolerance):
+    """Whether two metrics are the same up to the tolerance: numbers, and what holds them in lists and objects; all else is equal or not."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(close(a[key], b[key], tolerance) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(close, a, b, [tolerance] * len(a)))
+    if isinstance(a, float) and isinstance(b, (int, float)):
+        return abs(a - b) <= tolerance * max(1.0, abs(a))
+    return a == b
+
+
 def compare_metrics(stored, again, tolerance, timed=()):
     """Names of the metrics, those of lists and objects too, by which a repeated run of a study differs; timed: names left out."""
-    bad = []
-    for name, a in stored["metrics"].items():
-        b = again["metrics"].get(name)
-        if name in timed:
-            continue
-        if isinstance(a, float) and isinstance(b, (int, float)):
-            same = abs(a - b) <= tolerance * max(1.0, abs(a))
-        elif isinstance(a, list) and isinstance(b, list) and a and isinstance(a[0], (int, float)):
-            same = np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=tolerance, atol=tolerance)
-        else:
-            same = a == b
-        if not same:
-            bad.append(f"{name} {a!r:.40} -> {b!r:.40}")
-    return bad
+    pairs = [(name, a, again["metrics"].get(name)) for name, a in stored["metrics"].items() if name not in timed]
+    return [f"{name} {a!r:.40} -> {b!r:.40}" for name, a, b in pairs if not close(a, b, tolerance)]
 
 
 def siblings(cell, records):

@@ -11,6 +11,7 @@ and, where it needs them,
     report(records)        lines of its tables
     parse(text)            the cell of that text; without it, one of the plan
     TOLERANCE, TIMED       how far a run may be from the stored one (1e-6), and metrics that are seconds
+    BEGUN                  True while cells of the plan are missing from the store
     PLACE                  where its records are (results/studies/<name>.jsonl)
 """
 
