@@ -10,7 +10,7 @@ from experiments.studies import baselines_gibbs, restarts, runtime
 @pytest.mark.parametrize("name, cell", [
     ("baselines_bbvi", ("iris", "cavi", 0)), ("baselines_gibbs", ("speed", "4 x 1")), ("classifier", ("iris", 1)), ("maps", ("cavi",)),
     ("others", ("iris", 25, "mlp", 0)), ("splits", ("iris", 25, "ridge", 1, 0)), ("waic", ("iris", 100, "mle-network", 0)),
-    ("others", ("iris", 25, "neighbours", 0)), ("row_scores", ("waveform", 3840, "exact", 1)),
+    ("others", ("iris", 25, "neighbours", 0)), pytest.param("row_scores", ("waveform", 3840, "exact", 1), marks=pytest.mark.slow),
     ("passes", ("iris", "memoized axes", 0)), ("passes", ("iris", "stochastic 16 0.6", 0)), ("passes", ("iris", "stream 8", 0)),
     ("row_scores", ("pinwheels", 400, "cavi", 5)), ("shared_means", ("scores", "iris", 25, "shared", 6)), ("runtime", ("run", "base", 0, "cavi", 0))])
 def test_a_cell_comes_out_as_it_is_stored(name, cell, tmp_path):
@@ -26,6 +26,7 @@ def test_a_cell_comes_out_as_it_is_stored(name, cell, tmp_path):
     assert store.checked(again, module.Cell) == cell and again["provenance"]["cpu_seconds"] >= 0
 
 
+@pytest.mark.slow
 def test_averages_of_starts_come_out_of_nothing_as_they_are_stored(tmp_path):
     cell, place = restarts.Cell("averages", "iris", start="class-code"), tmp_path / "restarts.jsonl"
     todo = harness.stages(restarts, {}, [cell])
