@@ -44,7 +44,10 @@ def worker_pool(n_jobs):
     try:
         with ProcessPoolExecutor(n_jobs, initializer=signal.signal,
                                  initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
-            yield pool
+            try:
+                yield pool
+            finally:
+                pool.shutdown(cancel_futures=True)
     except BrokenProcessPool:
         raise RuntimeError(
             "n_jobs: the worker processes ended at once; where processes are spawned, "
@@ -71,16 +74,12 @@ def run_chains(advance, chains, unfinished, n_jobs=1):
         return
     with worker_pool(n_jobs) as pool:
         running = {pool.submit(advance, chain) for chain in filter(unfinished, chains)}
-        try:
-            while running:
-                ready, running = wait(running, return_when=FIRST_COMPLETED)
-                for chain, kept in [job.result() for job in ready]:
-                    if unfinished(chain):
-                        running.add(pool.submit(advance, chain))
-                    yield chain, kept
-        finally:
-            for job in running:
-                job.cancel()
+        while running:
+            ready, running = wait(running, return_when=FIRST_COMPLETED)
+            for chain, kept in [job.result() for job in ready]:
+                if unfinished(chain):
+                    running.add(pool.submit(advance, chain))
+                yield chain, kept
 
 
 def run_apart(function, items, n_jobs=1):
@@ -94,10 +93,5 @@ def run_apart(function, items, n_jobs=1):
         yield from parallel(n_jobs=n_jobs)(delayed(function)(item) for item in items)
     else:
         with worker_pool(n_jobs) as pool:
-            jobs = [pool.submit(function, item) for item in items]
-            try:
-                for job in jobs:
-                    yield job.result()
-            finally:
-                for job in jobs:
-                    job.cancel()
+            for job in [pool.submit(function, item) for item in items]:
+                yield job.result()

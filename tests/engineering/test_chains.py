@@ -1,5 +1,7 @@
 """Chains in turns: processes do not matter, errors and interrupts of workers come through."""
 import signal
+import subprocess
+import sys
 from functools import partial
 from typing import NamedTuple
 
@@ -8,6 +10,31 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from cmn_literate.engineering.chains import run_chains, spawn
+
+
+SLOW = """
+import multiprocessing.connection as connection
+import time
+from cmn_literate.engineering.chains import run_chains
+
+def turn(chain):
+    return (chain[0], chain[1] + 1), chain
+
+def slow(*args, real=connection.wait):          # what wakes the pool's thread is seen late: with all that came after it
+    found = real(*args)
+    time.sleep(0.2)
+    return found
+
+def unfinished(chain):                          # by then the thread has nothing left to hear
+    time.sleep(0.5)
+    return True
+
+connection.wait = slow
+portions = run_chains(turn, [(0, 0)], unfinished, n_jobs=2)
+next(portions)
+portions.close()                                # its next turn is asked for and not begun
+print("ended")
+"""
 
 
 class Walker(NamedTuple):
@@ -85,6 +112,10 @@ def test_workers_leave_the_interrupt_to_the_main_process():
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_run_that_is_left_does_not_wait_for_turns_that_nobody_has_begun():
+    assert subprocess.run([sys.executable, "-c", SLOW], capture_output=True, text=True, timeout=600, check=True).stdout == "ended\n"
 
 
 def test_children():
