@@ -258,12 +258,23 @@ class ProcessAdapter:
     def _send(self, message):
         self.outbox.put((json.dumps(message, allow_nan=False) + "\n").encode())
 
+    def _line(self, deadline):
+        """The next item of the adapter's output, or queue.Empty after the deadline.  A signal does not end a wait that begins while it comes, or that
+        of a thread which did not take it; so no wait is longer than a second."""
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return self.lines.get(timeout=min(max(left, 0.001), 1.0))
+            except queue.Empty:
+                if left <= 1.0:
+                    raise
+
     def _receive(self, seq, seconds, limit):
         """(the answer number seq, lines before it that are none); limit: the option that sets the seconds."""
         deadline, noise = time.monotonic() + seconds, []
         while True:
             try:
-                item = self.lines.get(timeout=max(deadline - time.monotonic(), 0.001))
+                item = self._line(deadline)
             except queue.Empty:
                 self._end()
                 if noise:
@@ -374,7 +385,7 @@ class ProcessAdapter:
         deadline = time.monotonic() + 2.0
         while True:
             try:
-                item = self.lines.get(timeout=max(deadline - time.monotonic(), 0.001))
+                item = self._line(deadline)
             except queue.Empty:
                 break
             if item is None:

@@ -133,6 +133,28 @@ def test_signal_ends_in_a_partial_report_and_no_orphan(tmp_path, name, code):
         wait_for(lambda pid=pid: gone(pid))
 
 
+ELSEWHERE = """import os, signal, sys, threading, time
+from cmn_conformance.__main__ import main
+
+def take_the_signal():                   # as if the system had given it to this thread: the one that waits hears nothing
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.02)
+    time.sleep(0.1)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+threading.Thread(target=take_the_signal, daemon=True).start()
+sys.exit(main(["run", "--level", "0", "--timeout", "9999", "--first-timeout", "9999", "--command", sys.argv[2]]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signal to a thread")
+def test_signal_that_does_not_wake_the_one_who_waits(tmp_path):
+    command, pids = script(tmp_path, HANGS), tmp_path / "pids"
+    words = " ".join(f"'{part}'" for part in [*command, str(pids)])
+    done = subprocess.run([sys.executable, "-c", ELSEWHERE, str(pids), words], capture_output=True, text=True, timeout=LAST_RESORT)
+    assert done.returncode == 143 and "interrupted by SIGTERM: the report is partial" in done.stdout, done.stderr
+
+
 def test_signal_before_the_first_answer(tmp_path):
     command = script(tmp_path, hello=HELLO)
     Path(command[1]).write_text("import sys, time\nopen(sys.argv[2], 'w').close()\ntime.sleep(3600)\n")
