@@ -210,7 +210,7 @@ def lean_tables(parameters, blocks, frame, thrift):
     return Lean(thrift, framed=frame_tables(frame, B, thrift.rank)), frame
 
 
-# book/beyond/lean.ipynb, cell lean-14
+# book/beyond/lean.ipynb, cell lean-13
 def lean_estep(prep, rows, omega, inner=1, gamma=None, *, lean):
     """E-step of a block with a Family's q(x1, z).  [eq-lean-best, eq-block-sums]
 

@@ -1,6 +1,7 @@
 """Leaner posteriors: every update right (loops), stationary (autograd), never downhill; below the exact evidence; limits; the fast sweep; the estimator."""
 import itertools
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -102,7 +103,8 @@ def test_bound_is_stationary_right_after_each_update(family):
     assert np.abs(along).max() < 1e-8 < 1e-5 < np.abs(was).max()
 
 
-@each_family
+@pytest.mark.parametrize("family", [f if f in ("low-rank", "class-shared", "mean-field-diagonal") else pytest.param(f, marks=pytest.mark.slow)
+                                    for f in LATENT_POSTERIORS])
 def test_bound_never_falls_in_two_hundred_random_orders(family):
     s, X, y = started(family, N=6, K=2, L=3, h=2, seed=2)
     updates = structured_updates(LATENT_POSTERIORS[family], frames_of(s), RANKS.get(family, 0))
@@ -112,7 +114,7 @@ def test_bound_never_falls_in_two_hundred_random_orders(family):
     for number in range(200):
         for update in rng.permutation(cmn.ORDER):
             s = updates[update](s, X, y, PRIORS)
-            if number < 40 or number % 20 == 0:
+            if number < 20 or number % 20 == 0:
                 new = float(elbo(s, X, y, PRIORS))
                 assert new >= value - 1e-9 * abs(value), (number, update)
                 value = new
@@ -124,28 +126,36 @@ def test_bound_never_falls_in_two_hundred_random_orders(family):
 @each_family
 def test_bound_is_below_the_exact_evidence_of_a_row(family):
     """Zero-mean priors: the sticks of a single row are fair coins, whatever h, K and L."""
-    for seed, (K, L, h) in enumerate([(1, 2, 1), (2, 3, 2), (3, 4, 3)]):
-        X = np.array([[0.7, -1.2]])
+    for K, L, h in ((1, 2, 1), (2, 3, 2)):
         for c in range(L):
-            _, _, _, bounds = fast(family, X, np.array([c]), K, h, L, sweeps=40)
-            assert bounds[-1] < evidence.one_row(c, L), (seed, c)
+            _, _, _, bounds = fast(family, np.array([[0.7, -1.2]]), np.array([c]), K, h, L, sweeps=12)
+            assert bounds[-1] < evidence.one_row(c, L), (K, c)
 
 
 @each_family
 def test_bounds_of_all_labellings_sum_to_less_than_one(family):
-    X, priors, total = np.array([[-1.0], [1.0]]), Priors(1.0, 3.0, 2.0, 0.8, 0.8), 0.0
-    for labels in itertools.product(range(3), repeat=2):
-        total += np.exp(fast(family, X, np.array(labels), 2, 2, 3, sweeps=60, priors=priors)[3][-1])
-    assert 0.3 < total < 1
+    """And to nearly one where nothing is unknown but the label."""
+    X, narrow, total = np.array([[-1.0], [1.0]]), Priors(1e-3, 50.0, 50.0, 0.03, 0.03), 0.0
+    for labels in itertools.product(range(2), repeat=2):
+        total += np.exp(fast(family, X, np.array(labels), 2, 2, 2, sweeps=15, priors=narrow)[3][-1])
+    assert 0.7 < total < 1
+
+
+@cache
+def evidence_of_four(priors):
+    return evidence.by_qmc(*four_rows(), 2, 3, priors, log2_draws=11)
+
+
+def four_rows():
+    return np.array([[-1.0], [0.0], [1.0], [1.4]]), np.array([0, 1, 2, 2])
 
 
 @pytest.mark.parametrize("family", ["shared", "class-shared", "mean-field", "mean-field-shared"])
 def test_bound_is_below_the_evidence_of_four_rows(family):
     priors = Priors(1.2, 3.0, 2.0, 0.9, 0.7)
-    X, y = np.array([[-1.0], [0.0], [1.0], [1.4]]), np.array([0, 1, 2, 2])
-    exact, error = evidence.by_qmc(X, y, 2, 3, priors, log2_draws=12)
-    bound = fast(family, X, y, 2, 1, 3, sweeps=200, priors=priors)[3][-1]
-    assert error < 0.02 and exact - 2.5 < bound < exact - 3 * error
+    exact, error = evidence_of_four(priors)
+    bound = fast(family, *four_rows(), 2, 1, 3, sweeps=60, priors=priors)[3][-1]
+    assert error < 0.02 and exact - 5 < bound < exact - 3 * error
 
 
 # ---- limits
@@ -235,12 +245,12 @@ def test_fast_sweep_is_the_updates_in_their_order(family):
 
 @each_family
 def test_fast_sweep_of_many_blocks_rounds_and_few_steps_never_falls(family):
-    X, y = small(240, 9)
+    X, y = small(150, 9)
     for steps, inner in ((1, 1), (2, 2)):
-        blocks, p, _, bounds = fast(family, X, y, 4, 8, 9, sweeps=30, steps=steps, rank=3, inner=inner)
+        blocks, p, _, bounds = fast(family, X, y, 4, 8, 9, sweeps=12, steps=steps, rank=3, inner=inner)
         assert len(blocks) > 1 or family.startswith("mean-field")
         assert np.diff(bounds).min() > -1e-9 * abs(bounds[-1]), (steps, inner)
-        assert bounds[-1] > bounds[0] + 20
+        assert bounds[-1] > bounds[0] + 10
 
 
 @each_family
