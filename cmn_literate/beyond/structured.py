@@ -56,7 +56,7 @@ def noise_frames(tau, evidence):
     return root * vectors[:, :, ::-1]
 
 
-# book/beyond/structured.ipynb, cell structured-10
+# book/beyond/structured.ipynb, cell structured-08
 class Family(NamedTuple):
     """A family of q(x1, z).  [eq-lean-best]
 
