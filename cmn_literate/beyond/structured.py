@@ -48,6 +48,7 @@ def shared_inverse(P, weight, groups):
     return out
 
 
+# book/beyond/structured.ipynb, cell structured-07
 def noise_frames(tau, evidence):
     """Frames in which the noise has precision I and the mean evidence is diagonal,
     largest first.  [eq-lean-axes]   tau (G,h), evidence (G,h,h) -> (G,h,h)"""
@@ -56,7 +57,7 @@ def noise_frames(tau, evidence):
     return root * vectors[:, :, ::-1]
 
 
-# book/beyond/structured.ipynb, cell structured-08
+# book/beyond/structured.ipynb, cell structured-09
 class Family(NamedTuple):
     """A family of q(x1, z).  [eq-lean-best]
 
@@ -79,6 +80,7 @@ LATENT_POSTERIORS = {
     "mean-field-shared": Family(False, "by-class")}
 
 
+# book/beyond/structured.ipynb, cell structured-10
 def structured_latents(X, y, state, family, frame=None, rank=0):
     """Best q(x1|z) of a Family, given all else.  [eq-lean-best, eq-lean-row]
 
@@ -100,6 +102,7 @@ def structured_latents(X, y, state, family, frame=None, rank=0):
     return np.broadcast_to(mu, q.mu.shape), np.broadcast_to(best, q.Sigma.shape)
 
 
+# book/beyond/structured.ipynb, cell structured-11
 def structured_updates(family, frame=None, rank=0):
     """The seven updates, with q(x1|z) of a Family.  [eq-lean-best]
     -> dict like UPDATES"""
@@ -109,7 +112,7 @@ def structured_updates(family, frame=None, rank=0):
     return {**UPDATES, "x": latents}
 
 
-# book/beyond/structured.ipynb, cell structured-13
+# book/beyond/structured.ipynb, cell structured-16
 def conjugate_steps(product, eta, mu, precondition, steps):
     """Steps of conjugate gradients towards the solution of P mu = eta, for many
     systems side by side.  [eq-lean-steps]
@@ -134,7 +137,7 @@ def conjugate_steps(product, eta, mu, precondition, steps):
     return mu
 
 
-# book/beyond/structured.ipynb, cell structured-16
+# book/beyond/structured.ipynb, cell structured-19
 COEFFICIENTS = {"full": (), "diagonal": ("V", "beta0_S", "beta1_S"),
                 "diagonal-inputs": ("V", "beta0_S"), "diagonal-output": ("beta1_S",)}
 
@@ -155,7 +158,7 @@ def diagonal_mstep(sums, parameters, priors, fields=()):
     return after, value
 
 
-# book/beyond/structured.ipynb, cell structured-18
+# book/beyond/structured.ipynb, cell structured-21
 class Thrift(NamedTuple):
     """How a fit saves.  [eq-lean-best, eq-lean-steps, eq-lean-coefficients]
 

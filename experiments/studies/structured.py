@@ -56,14 +56,17 @@ def variants_of(dataset):
 
 
 def plan():
-    """What decides first: time, the blobs, the eight sets; then the rest."""
-    def many(dataset, L):
-        return [Cell("many", dataset, L, v, s) for s in DRAWS for v in VARIANTS + (("diagonal-output",) if L == 17 else ())]
+    """What decides first: time, and what is fast enough on the blobs of 33 classes; then the eight sets; then the rest."""
+    def many(dataset, L, variants=VARIANTS):
+        return [Cell("many", dataset, L, v, s) for s in DRAWS for v in variants]
 
-    cells = [Cell("time", "normal", h, "all", 0) for h in HEIGHTS] + many("blobs", 33) + many("blobs", 17)
+    quick = ("full", "mean-field", "mean-field-diagonal", "mean-field-shared")
+    cells = [Cell("time", "normal", h, "all", 0) for h in HEIGHTS] + many("blobs", 33, quick)
     cells += [Cell("scores", d, sizes_of(d)[1], v, s) for s in SPLITS for d in DATASETS for v in variants_of(d)]
+    cells += many("blobs", 17, (*VARIANTS, "diagonal-output"))
     cells += [Cell("wide", "blobs", d, v, s) for d in WIDE for s in DRAWS for v in ("full", "diagonal-inputs")]
-    return cells + many("pinwheels", 17) + many("pinwheels", 33)
+    cells += many("blobs", 33) + many("pinwheels", 17, (*VARIANTS, "diagonal-output")) + many("pinwheels", 33)
+    return list(dict.fromkeys(cells))
 
 
 # ---- problems and fits
