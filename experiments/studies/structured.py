@@ -32,6 +32,7 @@ from experiments.tables import Table
 
 SPLITS, DRAWS = range(30, 34), range(4)
 TEST_ROWS, MAX_SWEEPS = 250, 100
+BEGUN = True
 TOLERANCE, TIMED = 2e-3, ("seconds", "peak")
 RANK = 2
 VARIANTS = ("full", "diagonal", "low-rank", "shared", "class-shared", "mean-field", "mean-field-diagonal", "mean-field-shared")
@@ -62,8 +63,9 @@ def plan():
 
     quick = ("full", "mean-field", "mean-field-diagonal", "mean-field-shared")
     cells = [Cell("time", "normal", h, "all", 0) for h in HEIGHTS] + many("blobs", 33, quick)
-    cells += [Cell("scores", d, sizes_of(d)[1], v, s) for s in SPLITS for d in DATASETS for v in variants_of(d)]
     cells += many("blobs", 17, (*VARIANTS, "diagonal-output"))
+    some = sorted(DATASETS, key=lambda d: d in TWO_CLASSES)
+    cells += [Cell("scores", d, sizes_of(d)[1], v, s) for s in SPLITS for d in some for v in variants_of(d)]
     cells += [Cell("wide", "blobs", d, v, s) for d in WIDE for s in DRAWS for v in ("full", "diagonal-inputs")]
     cells += many("blobs", 33) + many("pinwheels", 17, (*VARIANTS, "diagonal-output")) + many("pinwheels", 33)
     return list(dict.fromkeys(cells))
@@ -240,17 +242,19 @@ def speedup(records, variant, h=32):
 
 def verdict(records, variant):
     """By the protocol: (times faster at h = 32, mean loss at L = 33 in the bound, in log score, pairs of the eight sets at which it is worse, pairs)."""
-    worst = [losses(records, "many", "blobs", 33, variant, name)[0] for name in ("bound", "lpd")]
+    worst = [(losses(records, "many", "blobs", 33, variant, name) or (np.nan,))[0] for name in ("bound", "lpd")]
     found = [f for d, n in pairs_of("scores") if (f := losses(records, "scores", d, n, variant, "lpd"))]
     return speedup(records, variant), *worst, sum(m > 2 * e for m, e in found), len(found)
 
 
 def verdict_table(records):
-    """A Table: the verdict on each proposal with the numbers that decide."""
+    """A Table: the verdict on each proposal with the numbers that decide; what is not fast enough needs no other number."""
     rows = []
     for v in VARIANTS[1:]:
         times, bound, lpd, worse, pairs = verdict(records, v)
-        rows.append([v, f"{times:.1f}", f"{bound:+.3f}", f"{lpd:+.3f}", f"{worse} of {pairs}", "yes" if times >= 8 and max(bound, lpd) <= 0.02 else "no"])
+        asked = not np.isnan(bound)
+        rows.append([v, f"{times:.1f}", f"{bound:+.3f}" if asked else None, f"{lpd:+.3f}" if asked else None, f"{worse} of {pairs}" if pairs else None,
+                     "no" if times < 8 else None if not asked else "yes" if max(bound, lpd) <= 0.02 else "no"])
     return Table(["variant", "times faster, h = 32", "loss of bound, L = 33", "loss of log score, L = 33", "worse at small h", "pays"], rows, "lrrrrr",
                  "Losses in nats a row, blobs; worse at small h: in log score by twice the standard error, of the sets at their middle size")
 
