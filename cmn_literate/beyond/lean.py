@@ -273,7 +273,7 @@ def lean_sweep(blocks, parameters, frame, priors, thrift, inner=1, n_jobs=1):
     return blocks, after, frame, bound
 
 
-# book/beyond/lean.ipynb, cell lean-17
+# book/beyond/lean.ipynb, cell lean-18
 class LeanAscent(NamedTuple):
     """State of the ascent between two sweeps.  [eq-lean-bound]
 
