@@ -207,7 +207,7 @@ def loss_table(records, part, name, variants):
     words = {"bound": "Bound a row", "lpd": "Log score"}[name]
     size = {"scores": "rows", "many": "classes", "wide": "columns"}[part]
     return Table(["data", size, "full, nats", *variants], rows, "lr" + "r" * (1 + len(variants)),
-                 f"{words} of full less that of the variant, in hundredths of a nat, ± standard error over four {'splits' if part == 'scores' else 'draws'}")
+                 f"{words} of full less that of the variant, in hundredths of a nat, ± standard error over {'splits' if part == 'scores' else 'draws'}")
 
 
 def predicted_table(records):
