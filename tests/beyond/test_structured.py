@@ -23,6 +23,8 @@ from cmn_literate.network.simulate import Priors
 from cmn_literate.use.datasets import make_pinwheels
 
 each_family = pytest.mark.parametrize("family", LATENT_POSTERIORS)
+QUICK = ("low-rank", "class-shared", "mean-field-diagonal")
+some_families = pytest.mark.parametrize("family", [f if f in QUICK else pytest.param(f, marks=pytest.mark.slow) for f in LATENT_POSTERIORS])
 RANKS = {"low-rank": 1}
 COVARIANCES = ("V", "beta1_S", "beta0_S")
 
@@ -109,8 +111,7 @@ def test_bound_is_stationary_right_after_each_update(family):
     assert np.abs(along).max() < 1e-8 < 1e-5 < np.abs(was).max()
 
 
-@pytest.mark.parametrize("family", [f if f in ("low-rank", "class-shared", "mean-field-diagonal") else pytest.param(f, marks=pytest.mark.slow)
-                                    for f in LATENT_POSTERIORS])
+@some_families
 def test_bound_never_falls_in_two_hundred_random_orders(family):
     s, X, y = started(family, N=6, K=2, L=3, h=2, seed=2)
     updates = structured_updates(LATENT_POSTERIORS[family], frames_of(s), RANKS.get(family, 0))
@@ -129,7 +130,7 @@ def test_bound_never_falls_in_two_hundred_random_orders(family):
 
 # ---- against the exact evidence
 
-@each_family
+@some_families
 def test_bound_is_below_the_exact_evidence_of_a_row(family):
     """Zero-mean priors: the sticks of a single row are fair coins, whatever h, K and L."""
     for K, L, h in ((1, 2, 1), (2, 3, 2)):
@@ -138,7 +139,7 @@ def test_bound_is_below_the_exact_evidence_of_a_row(family):
             assert bounds[-1] < evidence.one_row(c, L), (K, c)
 
 
-@each_family
+@some_families
 def test_bounds_of_all_labellings_sum_to_less_than_one(family):
     """And to nearly one where nothing is unknown but the label."""
     X, narrow, total = np.array([[-1.0], [1.0]]), Priors(1e-3, 50.0, 50.0, 0.03, 0.03), 0.0
@@ -249,7 +250,7 @@ def test_fast_sweep_is_the_updates_in_their_order(family):
         assert np.abs(frame - np.eye(3)).max() > 0.1
 
 
-@each_family
+@some_families
 def test_fast_sweep_of_few_steps_and_more_rounds_never_falls(family):
     X, y = small(150, 9)
     for steps, inner in ((1, 1), (2, 2)):
@@ -274,7 +275,7 @@ def test_one_step_a_sweep_gets_where_six_do(family):
     assert_allclose(ends[0], ends[1], rtol=1e-6, atol=1e-7)
 
 
-@each_family
+@some_families
 def test_order_and_number_of_blocks_and_threads_do_not_matter(family):
     X, y = small(90, 5)
     whole = fast(family, X, y)
@@ -297,7 +298,7 @@ def test_order_and_number_of_blocks_and_threads_do_not_matter(family):
         assert_allclose(one, two, rtol=1e-6, atol=1e-8)
 
 
-@each_family
+@some_families
 def test_weights_are_repeated_rows(family):
     X, y = small(40, 4)
     weight = np.random.default_rng(6).integers(1, 4, 40).astype(float)
@@ -420,7 +421,7 @@ def test_full_is_coordinate_ascent_to_the_bit(omega1):
 
 
 @pytest.mark.filterwarnings("ignore:.*not converged")
-@each_family
+@some_families
 def test_estimator_saves_loads_and_goes_on(family, tmp_path):
     X, y = data()
     est = model(family, coefficients="diagonal-output").fit(X, y)
