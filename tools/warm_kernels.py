@@ -3,7 +3,8 @@
 Sixty notebooks import the same half dozen libraries, which takes longer than most of them. Here one process imports these, and each
 notebook gets a process of its own that is forked from it. The package, the experiments and the kit are not among them: each notebook
 imports them itself. The path, the variables of the environment, the folder and the session are those of a kernel that starts from
-nothing; `tools/execute.py`, which writes the outputs that the gate compares, starts such kernels.
+nothing; `tools/execute.py`, which writes the outputs that the gate compares, starts such kernels. Pictures, which the gate draws and
+does not compare, are drawn once and small here; for the book they are drawn twice, the first time to find out how much room they need.
 """
 
 import atexit
@@ -17,6 +18,8 @@ import jupyter_client.provisioning.local_provisioner as provisioner
 LIBRARIES = ("ipykernel.ipkernel", "ipykernel.kernelapp", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "numpy.testing",
              "autograd.scipy.special", "scipy.integrate", "scipy.optimize", "scipy.stats", "sklearn.base", "sklearn.utils.multiclass")
 BACKEND = "module://matplotlib_inline.backend_inline"          # what ipykernel asks for; matplotlib reads it when it is imported
+
+ONCE = {"print_figure_kwargs": {"bbox_inches": None, "dpi": 60}}
 
 
 class Forked:
@@ -54,7 +57,8 @@ def serve(file, path, env, cwd, ready):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     sys.path[:], sys.argv[:] = path, ["ipykernel_launcher", "-f", file]
     from ipykernel.kernelapp import launch_new_instance
-    launch_new_instance(parent_handle=os.getppid())            # it ends when the process ends from which it was forked
+    from traitlets.config import Config
+    launch_new_instance(parent_handle=os.getppid(), config=Config(InlineBackend=ONCE))          # it ends when its parent ends
 
 
 def pytest_configure(config):
