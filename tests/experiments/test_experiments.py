@@ -442,7 +442,7 @@ def test_quick_cells_cover_every_method_and_all_of_their_seeds_are_stored():
         assert stored[cell]["setting"].items() >= options.items() and stored[cell]["provenance"]["cpu_seconds"] <= 10
 
 
-@pytest.mark.parametrize("cell", [pytest.param(c, id=c.key, marks=[pytest.mark.slow] * (i % 3 != 0)) for i, c in enumerate(SMALL)])
+@pytest.mark.parametrize("cell", [pytest.param(c, id=c.key, marks=[pytest.mark.slow] * (i % 3 != 0 or c.method == "nuts")) for i, c in enumerate(SMALL)])
 def test_a_quick_cell_run_again_is_what_was_stored(cell):
     stored = studies.records("small")
     again = harness.make("small", studies.study("small"), cell, stored)

@@ -36,7 +36,7 @@ def data_or_skip(name):
         pytest.skip(f"{name}.csv is not here: set CMN_DATA to the folder that holds it")
 
 
-@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "vehicle")) for name in DATA])
 def test_held_out_scores(name):
     data_or_skip(name)
     report, model, train, test = run(name)
