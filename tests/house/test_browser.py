@@ -248,7 +248,7 @@ def test_panels_side_by_side_keep_their_letters_on_a_phone(page, site):
 THEMES = ("light", "{resultTypes: ['violations']}"), ("dark", "{resultTypes: ['violations'], runOnly: ['color-contrast']}")
 
 
-@pytest.mark.parametrize("path", [pytest.param(path, marks=() if i % 6 == 0 and "/api/" not in path else pytest.mark.slow) for i, path in enumerate(ALL_PAGES)])
+@pytest.mark.parametrize("path", [pytest.param(path, marks=() if i % 8 == 0 and "/api/" not in path else pytest.mark.slow) for i, path in enumerate(ALL_PAGES)])
 def test_page_is_accessible(page, site, path):
     """No serious finding of axe, on light ground and on dark.  Code is left out: its colours are those of one style, looked at on one page."""
     axe = files("axe_playwright_python").joinpath("axe.min.js").read_text()
