@@ -9,7 +9,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 PY ?= .venv/bin/python
 READY := $(if $(filter .venv/%,$(PY)),.venv/ready)
 STUDY ?= cells
-NOTEBOOKS ?= $(sort $(wildcard book/*/*.ipynb))
+# the dearest first, so that at the end no process waits for one that has just begun
+DEAREST := $(patsubst %,book/%.ipynb,beyond/shared_draws start/why results/sure_and_wrong roads/gibbs roads/posterior network/cavi \
+  results/does_it_work validate/claims roads/nuts use/classifier start/algorithm roads/hmc roads/mle roads/bbvi network/predict)
+NOTEBOOKS ?= $(DEAREST) $(sort $(filter-out $(DEAREST),$(wildcard book/*/*.ipynb)))
 
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
@@ -49,8 +52,9 @@ lint: $(READY)
 unit: $(READY)
 	$(PY) -m pytest -q -n 2 --dist worksteal tests --ignore tests/house/test_browser.py --ignore tests/house/test_widgets.py
 
+# each in a process of its own, forked from one that has imported the libraries
 gate: $(READY)          ## run every notebook and compare each output with the stored one
-	$(PY) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=600 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope $(NOTEBOOKS)
+	$(PY) -m pytest -q -p warm_kernels --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=600 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope --no-loadscope-reorder $(NOTEBOOKS)
 
 # render the stored notebooks; a warning is an error; from nothing each time: it takes seconds, and a page that is not read again does not
 # repeat its warnings

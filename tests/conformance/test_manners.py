@@ -167,7 +167,7 @@ def test_signal_before_the_first_answer(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to see processes in")
-@pytest.mark.parametrize("name, code", [("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.parametrize("name, code", [("SIGTERM", 143), pytest.param("SIGHUP", 129, marks=pytest.mark.slow)])
 def test_signal_to_pytest_leaves_no_orphan(tmp_path, name, code):
     command, pids = script(tmp_path, HANGS), tmp_path / "pids"
     asks = [sys.executable, "-m", "pytest", "-q", "-p", "cmn_conformance.pytest_plugin", "-p", "no:cacheprovider", "--cmn-level", "0", "--cmn-timeout", "9999",

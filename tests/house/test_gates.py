@@ -23,7 +23,11 @@ def printed(count, source, text):
 UNTOUCHED = new_notebook(metadata={"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}, cells=[
     new_code_cell("#| export\ndef half(x):\n    return x / 2", execution_count=1),
     printed(2, "#| verify eq-half\nassert half(1) == 0.5\nprint('a half is', half(1))", "a half is 0.5\n"),
-    printed(3, "print('a quarter is', half(half(1)))", "a quarter is 0.25\n")])
+    printed(3, "print('a quarter is', half(half(1)))", "a quarter is 0.25\n"),
+    # whatever its kernel is forked from: nothing of this checkout is there that it has not imported, and its folder is its own
+    printed(4, "import os, sys\nours = 'experiments', 'cmn_conformance', 'tests', 'tangle', 'cmn_literate.ideas'\n"
+               "print(sorted(set(ours) & set(sys.modules)), os.path.basename(os.getcwd())[:5], os.getpid() == os.getsid(0),\n"
+               "      any(p.endswith(('/tools', '/tests')) for p in sys.path))", "[] gate- True False\n")])
 
 
 def wrong_assert(notebook):

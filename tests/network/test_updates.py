@@ -88,11 +88,11 @@ def test_softmax_coordinates_agree_with_the_tangent():
 def test_bound_never_falls_over_random_sweeps(case):
     """Every single update: five sweeps in the canonical order, then each sweep in an order of its own.
 
-    200 sweeps of the first two problems, 40 of the fourteen others.
+    80 sweeps of the first two problems, 30 of the fourteen others.
     """
     state, X, y, _ = problem(case, seed=4)
     rng, value = np.random.default_rng(5), -np.inf
-    for number in range(200 if case in CASES[:2] else 40):
+    for number in range(80 if case in CASES[:2] else 30):
         order = list(cmn.ORDER) if number < 5 else list(rng.permutation(cmn.ORDER))
         for update in order:
             state = UPDATES[update](state, X, y, PRIORS)
