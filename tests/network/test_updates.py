@@ -84,15 +84,16 @@ def test_softmax_coordinates_agree_with_the_tangent():
     assert np.abs(g(np.log(UPDATES["z"](state, X, y, PRIORS).local.gamma))).max() < 1e-10
 
 
+@pytest.mark.parametrize("numbers", [pytest.param((80, 30), id="short"), pytest.param((200, 40), id="long", marks=pytest.mark.slow)])
 @each_case
-def test_bound_never_falls_over_random_sweeps(case):
+def test_bound_never_falls_over_random_sweeps(case, numbers):
     """Every single update: five sweeps in the canonical order, then each sweep in an order of its own.
 
-    80 sweeps of the first two problems, 30 of the fourteen others.
+    numbers: sweeps of the first two problems, and of the fourteen others.
     """
     state, X, y, _ = problem(case, seed=4)
     rng, value = np.random.default_rng(5), -np.inf
-    for number in range(80 if case in CASES[:2] else 30):
+    for number in range(numbers[case not in CASES[:2]]):
         order = list(cmn.ORDER) if number < 5 else list(rng.permutation(cmn.ORDER))
         for update in order:
             state = UPDATES[update](state, X, y, PRIORS)
