@@ -16,11 +16,10 @@ from cmn_literate.engineering.quadrature import (
     node_counts,
     predict_log_proba,
     predict_proba,
-    shared_integrals,
     sobol_rule,
     stretch_normal,
-    twin_experts,
 )
+from cmn_literate.engineering.row_tables import shared_integrals, twin_experts
 from cmn_literate.network.predict import gate_probs, latent_t, point_posterior, sample_parameters
 from cmn_literate.network.simulate import Theta
 
