@@ -320,11 +320,12 @@ def _on_cluster(est, data):
     return None if alone else active_client(data)
 
 
-def learn_source(est, data, y, learn, sample_weight=None):
+def learn_source(est, data, y, learn, sample_weight=None, client=None):
     """What CMNClassifier.fit does with a source.  [eq-portion]
 
     Dask collections are fitted by the workers of an active dask.distributed.Client, if
-    the method is "cavi" with one start and no checkpoint.  Else up to START_ROWS rows,
+    the method is "cavi" with one start and no checkpoint, and any rows by those of a
+    client that is named.  Else up to START_ROWS rows,
     and all that fit est.memory for a method or a choice of starts that asks for it,
     are loaded; others pass by, and are kept if they fit.
 
@@ -332,6 +333,8 @@ def learn_source(est, data, y, learn, sample_weight=None):
     learn(X, codes, weight, True): for rows in memory, which it may overwrite
     -> whether Ctrl-C cut it short
     """
+    if client is not None:
+        return import_module(CLUSTER).learn_with(est, data, y, sample_weight, client)
     source, path = source_of(data, y, sample_weight), learner_options(est).get("checkpoint")
     if source.weight is not None or est.class_weight is not None:
         check_learner_weights(est.method)

@@ -203,9 +203,8 @@ def _tail_means(m, v, digits):
 
 
 def _wide_means(u, v, digits):
-    """E sigma(psi), psi ~ N(-u, v), for u >= 0 and v > 4, a middle or reflected: error
-    below 10^-digits of it.  [eq-pred-wide, eq-pred-reach, eq-sn-reflect]
-    u, v (P,) -> (P,)"""
+    """E sigma(psi), psi ~ N(-u, v), for u >= 0 and v > 4: error below 10^-digits, of the
+    reflected mean if u > v/2.  [eq-pred-wide, eq-pred-reach, eq-sn-reflect]  (P,) -> (P,)"""
     deep, L = 2 * u > v, digits * np.log(10)
     reach = np.where(v < 2 * L, L + v / 2, np.sqrt(2 * L * v))
     m = np.minimum(np.where(deep, np.abs(v - u), u), reach)

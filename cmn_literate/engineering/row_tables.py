@@ -69,14 +69,18 @@ def sinh_axis(location, scale, step, reach, dof):
     [eq-table-sinh]
 
     location, scale, step, reach (n,): near its location a row wants points at most
-    step * scale apart, and points up to reach * scale -> x (N,), spacing (N,) up to a factor
+    step * scale apart, and points up to reach * scale -> x (N,), spacing (N,) up to a
+    factor; None if more than 4096 points are wanted
     """
     ends = np.array([(location - reach * scale).min(), (location + reach * scale).max()])
     centre, half = (location.max() + location.min()) / 2, np.ptp(location) / 2
     A = max(half, scale.max() * min(np.sqrt(dof), 8.0))
     eta = (step * scale / np.hypot(A, location - centre)).min()
     ends = np.arcsinh((ends - centre) / A)
-    y = np.linspace(*ends, int(np.ceil(np.ptp(ends) / eta)) + 1)
+    count = np.ceil(np.ptp(ends) / eta) + 1
+    if not count <= 4096:
+        return None
+    y = np.linspace(*ends, int(count))
     return centre + A * np.sinh(y), np.cosh(y)
 
 
@@ -85,7 +89,7 @@ def table_axes(slope, location, scale, dof, weight, tol):
 
     slope (J,h) of the logits, location, scale (n,h), dof a number, weight (n,): how much
     each row's integral matters; tol: what its error, times weight, may be
-    -> [(x (N,), spacing (N,)), ...], one for each coordinate
+    -> [(x (N,), spacing (N,)) or None, ...], one for each coordinate, as of sinh_axis
     """
     h = location.shape[1]
     tail = np.minimum(tol / (4 * h * weight), 0.4)
@@ -121,6 +125,8 @@ def fill_by_tables(evaluate, slope, location, scale, dof, weight, points, tol):
             continue
         laws = location[rows, k], scale[rows, k], dof[k]
         axes = table_axes(slope, *laws, weight[rows, k], tol)
+        if not all(axes):
+            continue
         sizes = [len(x) for x, _ in axes]
         cost = np.prod(sizes) * (1 + rows.size / 400) + rows.size * sum(sizes) / 6
         if cost < points[rows, k].sum():

@@ -258,7 +258,5 @@ def learn_chunk(est, X, codes, weight=None):
 def _moments_so_far(est):
     """Moments of the rows that est has seen; a model of an older file knows how much
     they weigh from its posterior.  [eq-stream-seen]"""
-    if hasattr(est, "moments_"):
-        return ColumnMoments(*est.moments_)
-    share = seen_sums(est.fits_[0])
-    return ColumnMoments(share.n_k.sum(), est.mean_, est.scale_)
+    n, mean, deviation = getattr(est, "moments_", (None, est.mean_, est.scale_))
+    return ColumnMoments(seen_sums(est.fits_[0]).n_k.sum() if n is None else n, mean, deviation)

@@ -17,9 +17,11 @@ from cmn_literate.engineering.quadrature import (
     predict_log_proba,
     predict_proba,
     sobol_rule,
+    stick_means,
     stretch_normal,
 )
 from cmn_literate.engineering.row_tables import shared_integrals, twin_experts
+from cmn_literate.ideas.logistic import log_sigmoid_normal
 from cmn_literate.network.predict import gate_probs, latent_t, point_posterior, sample_parameters
 from cmn_literate.network.simulate import Theta
 
@@ -126,6 +128,19 @@ def test_accuracy_follows_the_weight():
     assert_allclose(crude[:, 0], full[:, 0], atol=1e-8)
     assert np.abs(crude[:, 1] - full[:, 1]).max() > 1e-4
     assert_allclose(predict_proba(p, X4), full[:, 0], atol=1e-8)
+
+
+@pytest.mark.parametrize("digits", [9, 12])
+def test_means_of_sigmoids_in_every_region(digits):
+    """Narrow and wide laws, in the middle, reflected and far from both, alone and in blocks: both sides to their own digits."""
+    rng = default_rng(digits)
+    for n in (7, 2500):
+        v = np.concatenate([10.0 ** rng.uniform(-4, 5, n), [0.0, 4.0, 25.0, 95.0, 1e4]])
+        m = np.concatenate([rng.choice([-1, 1], n) * v[:n] ** rng.uniform(0, 1, n) * rng.uniform(0, 1.5, n), [3.0, -2.0, 12.5, 47.0, 4e3]])
+        m = np.clip(m, -600, 600)
+        low, high = stick_means(m, v, digits)
+        assert_allclose(low, np.exp(log_sigmoid_normal(m, v)), rtol=300 * 0.1**digits, atol=1e-300)
+        assert_allclose(high, np.exp(log_sigmoid_normal(-m, v)), rtol=300 * 0.1**digits, atol=1e-300)
 
 
 def test_twins_are_found_and_change_nothing():
