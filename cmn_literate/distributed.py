@@ -367,11 +367,12 @@ def learn_cluster(est, source, client, callback=None):
     return cut
 
 
-def check_cluster_options(est):
+def check_cluster_options(est, callback=None):
     """ValueError for options of an estimator that workers do not learn by."""
     for name, value, only in (("method", est.method, "cavi"), ("n_init", est.n_init, 1), ("method_options", est.method_options or None, None)):
         if value != only:
             raise ValueError(f"{name}: expected {only!r} on a cluster, got {value!r}")
+    check_sweep_options(est.max_sweeps, est.tol, est.inner, est.accelerate, callback, relaxed=False)
 
 
 def learn_with(est, data, y, weight, client):
@@ -401,8 +402,7 @@ def fit_cluster(data, target=None, client=None, columns=None, callback=None, wei
 
     client, est = find_client(client), CMNClassifier(**options)
     check_options(est.get_params(deep=False))
-    check_sweep_options(est.max_sweeps, est.tol, est.inner, est.accelerate, callback)
-    check_cluster_options(est)
+    check_cluster_options(est, callback)
     if learn_cluster(est, open_source(whole_paths(data), target, columns, weight=weight), client, callback):
         warnings.warn(f"interrupted: this is the fit after {est.n_sweeps_} whole sweeps", stacklevel=2)
     if not est.converged_:

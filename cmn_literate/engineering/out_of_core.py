@@ -243,7 +243,7 @@ def fit_source(source, n_experts=10, latent_dim=None, classes=None,
     -> Fit.   ValueError names a bad argument, file or row.
     """
     source, priors_ok = open_source(source), check_start_options(priors, rng, init, omega1, Priors)
-    check_sweep_options(max_sweeps, tol, inner, accelerate, None)
+    check_sweep_options(max_sweeps, tol, inner, accelerate, None, relaxed=False)
     s = SimpleNamespace(**{k: v for k, v in locals().items() if k not in ("source", "sizes", "priors_ok")})
     check_count(n_experts, "n_experts")
     kept = None if isinstance(rng, Integral) else stored_generator(checkpoint)
@@ -259,13 +259,15 @@ def _asks_for_arrays(est):
     """The option, if any, with which a fit cannot do with rows that pass by."""
     if est.method != "cavi":
         return "method"
+    if est.accelerate == "relaxed":
+        return "accelerate"
     return "select" if est.select == "holdout" and est.n_init > 1 else ""
 
 
 def _streamed(est, source, path):
     """Survey and generators of a fit from a source; ValueError for what it cannot do."""
     if name := _asks_for_arrays(est):
-        others = {"method": "cavi", "select": "average or elbo"}[name]
+        others = {"method": "cavi", "select": "average or elbo", "accelerate": "True or False"}[name]
         raise ValueError(f"{name}: expected {others} for the rows of {source.name}, which "
                          f"need more than memory={est.memory!r}, got {vars(est)[name]!r}")
     rngs = as_generator(est.random_state).spawn(est.n_init)

@@ -203,7 +203,7 @@ def test_weighted_file_of_an_earlier_version_knows_what_its_rows_weigh(tmp_path)
     header = arrays.pop("header")
     write_arrays(tmp_path / "old.npz", arrays, **{k: v for k, v in header.items() if k != "weight_seen"})
     CMNClassifier.load(tmp_path / "old.npz").save(tmp_path / "again.npz")
-    for old in (CMNClassifier.load(tmp_path / name) for name in ("old.npz", "again.npz")):
+    for old in (CMNClassifier.load(tmp_path / file) for file in ("old.npz", "again.npz")):
         one = CMNClassifier.load(tmp_path / "model.npz").partial_fit(X[150:], NAMES[Y[150:]])
         old.partial_fit(X[150:], NAMES[Y[150:]])
         assert_allclose(old.moments_[0], one.moments_[0], rtol=1e-12)
