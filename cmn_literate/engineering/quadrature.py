@@ -21,7 +21,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from cmn_literate.checks import check_count, check_parameters, check_X
 from cmn_literate.engineering.packed import outer_features, pack_quadratic
-from cmn_literate.engineering.row_tables import fill_by_tables, shared_integrals
+from cmn_literate.engineering.row_tables import fill_by_tables, shared_integrals, steep_slopes
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.logistic import log_sigmoid_normal
 from cmn_literate.ideas.stick_breaking import stick_log_probs
@@ -360,12 +360,12 @@ def _slopes(p):
 def _by_tables(p, location, scale, dof, weight):
     """ln P_kc of the pairs (row, expert) for which a table pays.  [eq-table-sum]
     weight 0: not wanted -> (number of pairs, L), which pairs (n,K) bool"""
-    (n, K, h), slopes = location.shape, _slopes(p)
+    n, K, h = location.shape
     tol, digits = (1e-9, 12) if h == 1 else (3e-7, 9)
-    points = np.abs(node_counts((slopes.max(0) * scale).reshape(-1, h), weight.ravel(),
+    points = np.abs(node_counts((_slopes(p).max(0) * scale).reshape(-1, h), weight.ravel(),
                                 np.tile(dof, n))).prod(1).reshape(n, K)
-    P, done = fill_by_tables(lambda x1: output_probs(p, x1, digits), slopes, location,
-                             scale, dof, weight, np.where(weight > 0, points, 0), tol)
+    P, done = fill_by_tables(lambda x1: output_probs(p, x1, digits), steep_slopes(p),
+                             location, scale, dof, weight, points, tol)
     return np.log(P[done]), done
 
 

@@ -7,8 +7,8 @@ the forecast of a row into a weighted sum of the table: for one or two latent di
 rows cost what a hundred did, to more digits.
 """
 
-__all__ = ["table_weights", "integrate_by_table", "widest_step", "sinh_axis", "table_axes",
-           "among_others", "fill_by_tables", "twin_experts", "shared_integrals"]
+__all__ = ["table_weights", "integrate_by_table", "steep_slopes", "widest_step", "sinh_axis",
+           "table_axes", "among_others", "fill_by_tables", "twin_experts", "shared_integrals"]
 
 
 # book/engineering/row_tables.ipynb, cell row_tables-02
@@ -49,6 +49,13 @@ def integrate_by_table(evaluate, axes, location, scale, dof):
 
 
 # book/engineering/row_tables.ipynb, cell row_tables-08
+def steep_slopes(parameters):
+    """Slope of each stick in each latent, two standard deviations up.
+    [eq-table-slope]   -> (J,h)"""
+    p = parameters
+    return np.sqrt(p.beta1_mu**2 + 4 * np.diagonal(p.beta1_S, axis1=1, axis2=2))[:, :-1]
+
+
 def widest_step(sharpness, dof, digits):
     """Widest step, in scales of the law, for which the bound is 10^-digits.
     [eq-table-bound, eq-table-step]

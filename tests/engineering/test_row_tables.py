@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from cmn_literate.engineering import quadrature, row_tables
 from cmn_literate.engineering.quadrature import predict_log_proba, predict_proba
-from cmn_literate.engineering.row_tables import among_others, fill_by_tables, integrate_by_table, sinh_axis, table_axes, table_weights, widest_step
+from cmn_literate.engineering.row_tables import among_others, fill_by_tables, integrate_by_table, sinh_axis, steep_slopes, table_axes, table_weights, widest_step
 from cmn_literate.network.latents import State
 from cmn_literate.network.predict import gate_probs, latent_t, point_posterior, sample_parameters
 from cmn_literate.network.simulate import Theta
@@ -148,7 +148,7 @@ def test_what_is_not_asked_for_is_not_done():
     weight, points = gate_probs(parameters, X), np.full((70, 3), 400)
     points[:40, 0] = 0
     weight[5, 1] = 1e-12
-    slope = np.sqrt(parameters.beta1_mu**2 + np.diagonal(parameters.beta1_S, axis1=1, axis2=2))[:, :2]
+    slope = steep_slopes(parameters)
     G = lambda x1: quadrature.output_probs(parameters, x1)
     P, done = fill_by_tables(G, slope, location, scale, dof, weight, points, 3e-7)
     assert not done[:, 0].any() and not done[5, 1] and done[6:, 1].mean() > 0.8 and (P[~done] == 0).all()
