@@ -211,10 +211,8 @@ def _wide_means(u, v, digits):
     c = np.pi * (np.sqrt(v) / reach).min()
     h, b = c / np.sqrt(v), np.pi * c / np.sqrt(v.max())
     n = int((np.sqrt(b * b + 2 * c * c * (L + 1)) - b) / c**2) + 1
-    sine, down = m * h, np.exp(np.pi * h)
-    turn, grow = 2 * np.cos(sine), down + 1 / down
-    np.sin(sine, out=sine)
-    down -= grow / 2                                       # sinh of pi h
+    turn, sine = 2 * np.cos(m * h), np.sin(m * h)
+    grow, down = 2 * np.cosh(np.pi * h), np.sinh(np.pi * h)
     before, under = np.zeros(m.shape), np.zeros(m.shape)
     total, spare = m / (2 * np.pi), np.empty(m.shape)
     for j in range(1, n + 1):
