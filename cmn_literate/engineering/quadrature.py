@@ -21,7 +21,8 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from cmn_literate.checks import check_count, check_parameters, check_X
 from cmn_literate.engineering.packed import outer_features, pack_quadratic
-from cmn_literate.engineering.row_tables import fill_by_tables, shared_integrals, steep_slopes
+from cmn_literate.engineering.row_tables import (
+    fill_by_scales, fill_by_tables, shared_integrals, steep_slopes)
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.logistic import log_sigmoid_normal
 from cmn_literate.ideas.stick_breaking import stick_log_probs
@@ -102,7 +103,6 @@ def cubature_rule(h):
     return np.sqrt(h) * z, np.full(2 * h, 0.5 / h)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-20
 def sobol_rule(h, n):
     """The first n Sobol points as normal scores, equal weights; n is rounded down
     to a power of 2.  [eq-pred-rule]   -> (n,h), (n,)"""
@@ -119,7 +119,7 @@ def antithetic_rule(h, n, rng):
     return np.concatenate([z, -z]), np.full(2 * len(z), 0.5 / len(z))
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-24
+# book/engineering/quadrature.ipynb, cell quadrature-23
 @lru_cache(maxsize=256)
 def tier_grid(*counts):
     """The smoothstep grid with so many points per coordinate, Hermite points where a
@@ -154,7 +154,6 @@ def graded_rules(sharpness, weight, dof=0.0):
     return list(_table_rules(h)), which
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-25
 def one_rule(method, h, n_nodes, n_draws, rng):
     """The points and weights of a method that treats all experts alike.
     [eq-pred-rule]   -> (Q,h), (Q,)"""
@@ -176,7 +175,7 @@ def one_rule(method, h, n_nodes, n_draws, rng):
     return antithetic_rule(h, n_draws, rng)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-28
+# book/engineering/quadrature.ipynb, cell quadrature-26
 def _tail_means(m, v, digits):
     """E sigma(psi) for m <= 0, v <= 4 of one order of size.  [eq-pred-pair, eq-sn-step]
 
@@ -213,8 +212,7 @@ def _wide_means(u, v, digits):
     n = int((np.sqrt(b * b + 2 * c * c * (L + 1)) - b) / c**2) + 1
     turn, sine = 2 * np.cos(m * h), np.sin(m * h)
     grow, down = 2 * np.cosh(np.pi * h), np.sinh(np.pi * h)
-    before, under = np.zeros(m.shape), np.zeros(m.shape)
-    total, spare = m / (2 * np.pi), np.empty(m.shape)
+    (before, under, spare), total = np.zeros((3, *m.shape)), m / (2 * np.pi)
     for j in range(1, n + 1):
         np.divide(sine, down, out=spare)
         spare *= np.exp(-0.5 * (c * j) ** 2)
@@ -270,7 +268,6 @@ def output_probs(parameters, x1, digits=12):
     return stick_probs(parameters.beta1_mu, parameters.beta1_S, x1, digits)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-29
 @lru_cache(maxsize=128)
 def _stretched(z, h, dof):
     """stretch_normal of points given as bytes, kept for the next rows."""
@@ -325,9 +322,8 @@ def integrate_latents(parameters, location, scale, dof, expert, rules, which):
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-31
-RULES = ("auto", "quadrature", "gauss-hermite", "cubature", "sobol",
-           "monte-carlo", "plug-in")
+# book/engineering/quadrature.ipynb, cell quadrature-28
+RULES = ("auto", "quadrature", "gauss-hermite", "cubature", "sobol", "monte-carlo", "plug-in")
 
 
 def latent_rules(parameters, scale, weight, method, n_nodes, n_draws, rng, dof=0.0):
@@ -355,9 +351,19 @@ def _slopes(p):
     return np.sqrt(p.beta1_mu**2 + np.diagonal(p.beta1_S, axis1=1, axis2=2))[:, :-1]
 
 
+def _by_scales(p, location, scale, dof, weight):
+    """As _by_tables, for experts that have returned to the prior.  [eq-table-scale]"""
+    def integrate(k, scales, w):
+        expert, w = np.full(len(scales), k), np.full(len(scales), w)
+        rules, which = latent_rules(p, scales, w, "auto", None, 1, None, dof[expert])
+        return np.exp(integrate_latents(p, 0 * scales, scales, dof, expert, rules, which))
+    P, done = fill_by_scales(integrate, location, scale, weight,
+                             1e-10 if scale.shape[2] == 1 else 3e-9)
+    return np.log(P[done]) if done.any() else 0.0, done
+
+
 def _by_tables(p, location, scale, dof, weight):
-    """ln P_kc of the pairs (row, expert) for which a table pays.  [eq-table-sum]
-    weight 0: not wanted -> (number of pairs, L), which pairs (n,K) bool"""
+    """ln P_kc of pairs for which a table pays, and which; weight 0: none.  [eq-table-sum]"""
     n, K, h = location.shape
     tol, digits = (1e-9, 12) if h == 1 else (3e-7, 9)
     points = np.abs(node_counts((_slopes(p).max(0) * scale).reshape(-1, h), weight.ravel(),
@@ -367,7 +373,6 @@ def _by_tables(p, location, scale, dof, weight):
     return np.log(P[done]), done
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-32
 def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
                               n_draws=1000, rng=None, weight=None):
     """ln P_kc(x): what each expert predicts, latent and weights integrated out.
@@ -387,10 +392,10 @@ def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
     close, near = shared_integrals(p, location, scale, dof, size)
     weight += np.where(close, weight, 0.0) @ np.eye(len(near))[near]
     own, out = ~close, np.empty((*close.shape, len(p.beta1_mu) + 1))
-    many = len(X) >= 32 and scale.shape[2] <= 2 and n_nodes is None
-    if many and method in ("auto", "quadrature"):
-        by_table, done = _by_tables(p, location, scale, dof, np.where(own, weight, 0.0))
-        out[done], own = by_table, own & ~done
+    if len(X) >= 32 and n_nodes is None and method in ("auto", "quadrature"):
+        for rule in (_by_scales, _by_tables)[:1 + (scale.shape[2] <= 2)]:
+            found, done = rule(p, location, scale, dof, np.where(own, weight, 0.0))
+            out[done], own = found, own & ~done
     expert = np.nonzero(own)[1]
     rules, which = latent_rules(
         p, scale[own], weight[own], method, n_nodes, n_draws, rng, dof[expert])
@@ -398,14 +403,12 @@ def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
     return np.where(close[:, :, None], out[:, near], out)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-33
 def class_probs_by_expert(parameters, X, **options):
     """P_kc(x): what each expert predicts.  [eq-predict]
     Options as in class_log_probs_by_expert; X (n,d) -> (n,K,L)"""
     return np.exp(class_log_probs_by_expert(parameters, X, **options))
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-34
 def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
                       rng=None):
     """ln p(y = c | x, data), everything uncertain integrated out.  [eq-predict]
@@ -441,7 +444,6 @@ def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-35
 def predict_proba(parameters, X, **options):
     """p(y = c | x, data).  [eq-predict]
     Options as in predict_log_proba; X (n,d) -> (n,L), rows sum to 1"""

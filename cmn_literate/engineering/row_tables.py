@@ -8,7 +8,8 @@ rows cost what a hundred did, to more digits.
 """
 
 __all__ = ["table_weights", "integrate_by_table", "steep_slopes", "widest_step", "sinh_axis",
-           "table_axes", "among_others", "fill_by_tables", "twin_experts", "shared_integrals"]
+           "table_axes", "among_others", "fill_by_tables", "scale_points", "fill_by_scales",
+           "twin_experts", "shared_integrals"]
 
 
 # book/engineering/row_tables.ipynb, cell row_tables-02
@@ -143,6 +144,42 @@ def fill_by_tables(evaluate, slope, location, scale, dof, weight, points, tol):
 
 
 # book/engineering/row_tables.ipynb, cell row_tables-19
+def scale_points(scale):
+    """Chebyshev points for a function of ln scale, and the polynomial through them.
+    [eq-table-scale]   scale (n,) -> points (m,), C (n,m): f(scale) = C f(points)"""
+    t = np.log(scale)
+    middle, R = (t.max() + t.min()) / 2, max(np.ptp(t) / 2, 1e-6)
+    rho = 1.2 / R + np.sqrt(1 + (1.2 / R)**2)
+    m = int(np.ceil(10 * np.log(10) / np.log(rho))) + 1
+    angle = (np.arange(m) + 0.5) * np.pi / m
+    gap = ((t - middle) / R)[:, None] - np.cos(angle)
+    C = (-1.0)**np.arange(m) * np.sin(angle) / np.where(np.abs(gap) < 1e-15, 1e-15, gap)
+    return np.exp(middle + R * np.cos(angle)), C / C.sum(1, keepdims=True)
+
+
+def fill_by_scales(integrate, location, scale, weight, tol):
+    """Integrals of experts whose laws are centred at 0 for 32 rows and more.
+    [eq-table-scale, eq-pred-near]
+
+    integrate: (k, scale (m,h), weight) -> (m,L), laws at 0;  location, scale (n,K,h),
+    weight (n,K), 0 for none wanted;  tol: what a shift, times weight, may change
+    -> P (n,K,L) or None, done (n,K) bool: where P holds an integral
+    """
+    shift = weight * 0.4 * (np.abs(location) / scale).sum(2)
+    centred, P, done = (weight > 0) & (shift <= tol), None, np.zeros(weight.shape, bool)
+    for k in np.flatnonzero(centred.sum(0) >= 32):
+        rows = np.flatnonzero(centred[:, k])
+        unit = scale[rows[0], k]
+        points, C = scale_points(scale[rows, k, 0] / unit[0])
+        if 2 * len(points) > len(rows):
+            continue
+        found = C @ integrate(k, points[:, None] * unit, weight[rows, k].max())
+        P = np.zeros((*weight.shape, found.shape[1])) if P is None else P
+        P[rows, k], done[rows, k] = found, found.min(1) > 1e-6
+    return P, done
+
+
+# book/engineering/row_tables.ipynb, cell row_tables-22
 def twin_experts(parameters, tol=1e-9):
     """First expert with the integrals of expert k: equal M, V, a, b, relative to
     1 + size and tol.  [eq-pred-factors]   -> (K,)"""
