@@ -311,9 +311,9 @@ def integrate_latents(parameters, location, scale, dof, expert, rules, which):
         x1, w, start = _points(
             location[i], scale[i], which[i], rules, dof, expert[i])
         G = output_probs(parameters, x1, 12 if h == 1 or sizes[i].max() == 1 else 9)
-        if G.min() > 1e-250:
-            G *= w
-            out[i] = np.log(np.add.reduceat(G, start, axis=1)).T
+        mean = np.add.reduceat(G * w, start, axis=1)
+        if mean.min() > 1e-200:                  # points that underflow do not matter
+            out[i] = np.log(mean).T
             continue
         log_g = output_log_probs(parameters, x1.T)
         top = np.maximum.reduceat(log_g, start)

@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from cmn_literate.engineering import quadrature, row_tables
 from cmn_literate.engineering.quadrature import predict_log_proba, predict_proba
-from cmn_literate.engineering.row_tables import among_others, fill_by_tables, integrate_by_table, sinh_axis, steep_slopes, table_axes, table_weights, widest_step
+from cmn_literate.engineering.row_tables import among_others, fill_by_scales, fill_by_tables, integrate_by_table, sinh_axis, steep_slopes, table_axes, table_weights, widest_step
 from cmn_literate.network.latents import State
 from cmn_literate.network.predict import gate_probs, latent_t, point_posterior, sample_parameters
 from cmn_literate.network.simulate import Theta
@@ -158,3 +158,45 @@ def test_what_is_not_asked_for_is_not_done():
     assert among_others(np.zeros((5, 2))).all()
     assert_array_equal(among_others(np.append(np.arange(9.0), 60)[:, None]), [True] * 9 + [False])
     assert row_tables.fill_by_tables(G, slope, location[:0], scale[:0], dof, weight[:0], points[:0], 3e-7)[1].shape == (0, 3)
+
+
+@pytest.mark.parametrize("h, L", [(1, 2), (2, 3), (3, 2)])
+def test_experts_that_have_returned_to_the_prior(h, L, monkeypatch):
+    """Centred at 0 for every row: a function of the scale, in one dimension and in three; off the centre nothing is interpolated."""
+    parameters, X, _ = case(h, K=4, N=80, L=L, a=2.0, seed=3)
+    for k in (2, 3):
+        parameters.M[k], parameters.V[k], parameters.a[k], parameters.b[k] = 0, (k + 1) * np.eye(3), 2.0, np.arange(1.0, h + 1)
+    seen, fill = [], quadrature.fill_by_scales
+    monkeypatch.setattr(quadrature, "fill_by_scales", lambda *arguments: (lambda out: (seen.append(out[1].sum(0)), out)[1])(fill(*arguments)))
+    got = predict_proba(parameters, X)
+    assert list(seen[0]) == [0, 0, 80, 80]
+    assert_allclose(got.sum(1), 1, rtol=1e-12)
+    alone = np.concatenate([predict_proba(parameters, x[None]) for x in X])
+    assert_allclose(got, alone, rtol=0, atol={1: 1e-8, 2: 1e-5, 3: 1e-2}[h])
+    for n in (3, 50) if h < 3 else ():
+        fine = predict_proba(parameters, X[n:n + 1], method="quadrature", n_nodes=1201 if h == 1 else 121)[0]
+        assert_allclose(got[n], fine, rtol=0, atol=1e-8 if h == 1 else 2e-6)
+    parameters.M[3] = 1e-3
+    predict_proba(parameters, X)
+    assert list(seen[-1]) == [0, 0, 80, 0]
+
+
+def test_polynomial_through_the_values():
+    scale = np.exp(default_rng(0).uniform(-1, 1, 60))
+    unit = np.array([3.0, 0.5])
+    exact = lambda s: np.stack([1 / (1 + s), s / (1 + s)], 1)                    # analytic for |Im ln s| < pi
+    asked = []
+
+    def integrate(k, scales, weight):
+        asked.append((k, weight))
+        assert_allclose(scales[:, 0] / scales[:, 1], 6, rtol=1e-12)
+        return exact(scales[:, 0] / 3)
+    arrays = np.zeros((60, 2, 2)), np.stack([np.ones((60, 2)), scale[:, None] * unit], 1)
+    weight = np.stack([np.zeros(60), np.linspace(0.1, 0.9, 60)], 1)
+    P, done = fill_by_scales(integrate, *arrays, weight, 1e-9)
+    assert asked == [(1, 0.9)] and not done[:, 0].any() and done[:, 1].all()
+    assert_allclose(P[:, 1], exact(scale), rtol=0, atol=1e-9)
+    off = arrays[0].copy()
+    off[7, 1, 1] = 1e-6                                                          # one row off the centre
+    done = fill_by_scales(integrate, off, arrays[1], weight, 1e-9)[1]
+    assert done[:, 1].sum() == 59 and not done[7, 1]
