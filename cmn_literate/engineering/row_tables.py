@@ -112,7 +112,7 @@ def table_axes(slope, location, scale, dof, weight, tol):
 # book/engineering/row_tables.ipynb, cell row_tables-16
 def among_others(location):
     """Rows whose location is near those of the others: within five interquartile ranges
-    of the median.  (n,h) -> (n,) bool"""
+    of the median.  [eq-table-sinh]   (n,h) -> (n,) bool"""
     low, middle, high = np.quantile(location, [0.25, 0.5, 0.75], axis=0)
     return (np.abs(location - middle) <= 5 * (high - low)).all(1)
 
