@@ -1,9 +1,9 @@
 """Passes over the rows until the bound has reached its plateau: sweeps, accelerated, memoized, stochastic, and streams (an hour).
 
 The problems are those of the study of restarts: eight data sets at the rows and experts of the grid, one test set each.  The plateau of a
-data set and a seed is the bound after 10,000 sweeps; a run has reached it when NEAR nats a row are missing.  Every way of climbing has
-three starts on each data set; a method halves the passes on a data set if the mean over the starts says so, and a start that never
-arrives counts as one that does not.  Steps and streams have one start.
+data set and a seed is the bound after 10,000 sweeps; a run has reached it when NEAR nats a row are missing.  Every way of climbing is
+to have three starts on each data set, and the chapter counts the starts that are whole; a method halves the passes on a data set if the
+mean over the starts says so, and a start that never arrives counts as one that does not.  Steps and streams have one start.
 """
 
 from typing import NamedTuple
