@@ -122,7 +122,7 @@ def test_axis_reaches_and_is_dense_enough():
         gap = np.diff(x)[np.clip(np.searchsorted(x, location) - 1, 0, len(x) - 2)]
         assert np.all(gap <= 1.02 * step * scale)
         assert_allclose(spacing[1:-1] / spacing[1], (x[2:] - x[:-2]) / (x[2] - x[0]), rtol=1e-9)
-    assert sinh_axis(location, 1e-6 * scale, step, reach, 5.0) is None
+    assert sinh_axis(location, 1e-6 * scale, step, reach, 5.0) is None and sinh_axis(location, 1e-3 * scale, step, reach, 5.0) is None
     w = table_weights(x, spacing, location, scale, 7.0)
     mean = np.array([(u * (x - m) / s).sum() for u, m, s in zip(w, location, scale)])
     square = np.array([(u * (x - m)**2 / s**2).sum() for u, m, s in zip(w, location, scale)])
