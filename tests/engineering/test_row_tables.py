@@ -163,7 +163,7 @@ def test_what_is_not_asked_for_is_not_done():
 @pytest.mark.parametrize("h, L", [(1, 2), (2, 3), (3, 2)])
 def test_experts_that_have_returned_to_the_prior(h, L, monkeypatch):
     """Centred at 0 for every row: a function of the scale, in one dimension and in three; off the centre nothing is interpolated."""
-    parameters, X, _ = case(h, K=4, N=80, L=L, a=2.0, seed=3)
+    parameters, X, _ = case(h, K=4, N=80, L=L, seed=3)
     for k in (2, 3):
         parameters.M[k], parameters.V[k], parameters.a[k], parameters.b[k] = 0, (k + 1) * np.eye(3), 2.0, np.arange(1.0, h + 1)
     seen, fill = [], quadrature.fill_by_scales
