@@ -18,7 +18,6 @@ FAULTS = [
     ("gate-by-output-weights", "stick_probs(p.beta0_mu, p.beta0_S, rows.T).T", "stick_probs(p.beta0_mu, 0 * p.beta0_S, rows.T).T", TESTS),
     ("table-of-few-digits", "x1: output_probs(p, x1, digits)", "x1: output_probs(p, x1, 3)", ("test_row_tables.py",)),
     ("scales-by-the-first-expert", "expert, w = np.full(len(scales), k), np.full(len(scales), w)", "expert, w = np.full(len(scales), 0), np.full(len(scales), w)", ("test_row_tables.py",)),
-    ("table-for-all-alike", "np.tile(dof, n)", "np.repeat(dof, n)", ("test_row_tables.py",)),
     ("points-stretched-once", "_stretched(z.tobytes(), h, v)", "_stretched(z.tobytes(), h, nu[0])", TESTS),
     ("digits-too-few", "sizes[i].max() == 1 else 9)", "sizes[i].max() == 1 else 3)", NEAR),
 ]
