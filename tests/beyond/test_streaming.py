@@ -225,6 +225,11 @@ def test_the_option_of_a_fit_is_the_relaxed_pass(omega1, monkeypatch):
     behind, stride, refused = begun.pace
     assert (stride, refused) == (1.1, 0) and behind.M.shape == begun.parameters.M.shape
     assert step(begun, accelerate=True).pace is None
+    for _ in range(30):
+        begun = step(begun, accelerate="relaxed")
+    high = begun._replace(elbo=(begun.elbo[-1] + 100,), pace=(begun.pace[0], 1.5, 0))           # more than a pass can reach
+    back = step(high, accelerate="relaxed")
+    assert back.pace[1:] == (1.0, 1) and not back.converged and back.elbo == 2 * high.elbo and back.parameters is high.parameters
 
 
 def test_a_relaxed_fit_is_one_of_the_estimator_and_refused_by_name_where_rows_pass_by(tmp_path):
