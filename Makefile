@@ -85,6 +85,7 @@ notebooks: $(READY)     ## tangle and execute every chapter, then write the gene
 bench: $(READY)         ## time per sweep against its floor
 	CMN_KERNEL= $(PY) benchmarks/sweep.py
 	$(PY) benchmarks/roads.py
+	$(PY) benchmarks/forecasts.py
 
 scale: $(READY)         ## time and memory from a thousand rows to ten million, and the ways to fit a file side by side
 	$(PY) benchmarks/scale.py

@@ -369,12 +369,15 @@ def check_start_options(priors, rng, init, omega1, Priors):
             raise ValueError(f"{name}: expected one of {known}, got {value!r}")
 
 
-def check_sweep_options(max_sweeps, tol, inner, accelerate, callback):
-    """Arguments of a fit that say how it sweeps and when it stops."""
+def check_sweep_options(max_sweeps, tol, inner, accelerate, callback, relaxed=True):
+    """Arguments of a fit that say how it sweeps and when it stops; relaxed: whether
+    accelerate may be "relaxed"."""
     if not isinstance(tol, Real) or isinstance(tol, bool) or np.isnan(tol):
         raise ValueError(f"tol: expected a number (nats per row), got {tol!r}")
-    if not isinstance(accelerate, (bool, np.bool_)):
-        raise ValueError(f"accelerate: expected True or False, got {accelerate!r}")
+    word = relaxed and isinstance(accelerate, str) and accelerate == "relaxed"
+    if not word and not isinstance(accelerate, (bool, np.bool_)):
+        allowed = 'True, False or "relaxed"' if relaxed else "True or False"
+        raise ValueError(f"accelerate: expected {allowed}, got {accelerate!r}")
     if callback is not None and not callable(callback):
         raise ValueError(f"callback: expected a function, got {callback!r}")
     check_count(inner, "inner")

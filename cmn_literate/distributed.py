@@ -28,7 +28,7 @@ from cmn_literate.engineering.sums import Block, Rows, add_sums, estep, make_blo
 from cmn_literate.inputs import (
     as_generator, check_classes, check_options, check_squares, class_factors, default_latent_dim, encode_labels)
 from cmn_literate.learners import not_converged, progress_bar
-from cmn_literate.readers import DaskSource, open_source
+from cmn_literate.readers import DaskSource, open_source, source_of
 from cmn_literate.row_sources import ArraySource, FrameSource, RowSource, WeighedSource, counted_blocks, need, no_rows
 
 PATIENCE = 0.5                                           # seconds between two looks whether all workers are there
@@ -367,6 +367,21 @@ def learn_cluster(est, source, client, callback=None):
     return cut
 
 
+def check_cluster_options(est, callback=None):
+    """ValueError for options of an estimator that workers do not learn by."""
+    for name, value, only in (("method", est.method, "cavi"), ("n_init", est.n_init, 1), ("method_options", est.method_options or None, None)):
+        if value != only:
+            raise ValueError(f"{name}: expected {only!r} on a cluster, got {value!r}")
+    check_sweep_options(est.max_sweeps, est.tol, est.inner, est.accelerate, callback, relaxed=False)
+
+
+def learn_with(est, data, y, weight, client):
+    """CMNClassifier.fit(data, y, weight, client).   -> whether Ctrl-C cut it short"""
+    client = find_client(client)
+    check_cluster_options(est)
+    return learn_cluster(est, source_of(whole_paths(data), y, weight), client)
+
+
 def fit_cluster(data, target=None, client=None, columns=None, callback=None, weight=None, **options):
     """A CMNClassifier fitted by the workers of a Dask cluster.
 
@@ -387,10 +402,7 @@ def fit_cluster(data, target=None, client=None, columns=None, callback=None, wei
 
     client, est = find_client(client), CMNClassifier(**options)
     check_options(est.get_params(deep=False))
-    check_sweep_options(est.max_sweeps, est.tol, est.inner, est.accelerate, callback)
-    for name, value, only in (("method", est.method, "cavi"), ("n_init", est.n_init, 1), ("method_options", est.method_options or None, None)):
-        if value != only:
-            raise ValueError(f"{name}: expected {only!r} on a cluster, got {value!r}")
+    check_cluster_options(est, callback)
     if learn_cluster(est, open_source(whole_paths(data), target, columns, weight=weight), client, callback):
         warnings.warn(f"interrupted: this is the fit after {est.n_sweeps_} whole sweeps", stacklevel=2)
     if not est.converged_:

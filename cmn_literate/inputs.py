@@ -269,6 +269,23 @@ class Flag(NamedTuple):
         return text.lower() == "true"
 
 
+class FlagOr(NamedTuple):
+    """True, False, or a word."""
+    word: str
+
+    def __str__(self):
+        return f"True, False or {self.word}"
+
+    def check(self, value, name):
+        if not (isinstance(value, (bool, np.bool_)) or isinstance(value, str) and value == self.word):
+            raise ValueError(f"{name}: expected {self}, got {value!r}")
+
+    def parse(self, text):
+        if text.lower() not in ("true", "false", self.word):
+            raise ValueError(f"expected {str(self).lower()}, got {text!r}")
+        return text if text == self.word else text.lower() == "true"
+
+
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
@@ -326,7 +343,7 @@ CONSTRAINTS = {
     "select": (Choice(("average", "elbo", "holdout")), "what becomes of several starts"),
     "init": (Choice(STARTS), "where the ascent starts"),
     "standardize": (Flag(), "measure every column in its standard deviations"),
-    "accelerate": (Flag(), "move the latent axes after each sweep"),
+    "accelerate": (FlagOr("relaxed"), "move the latent axes after each sweep; relaxed: go beyond each M-step as well"),
     "tol": (Between(0, np.inf), "stop at a gain below this, in nats per row and sweep"),
     "memory": (Memory(), "rows that need more are read anew in every sweep"),
     "holdout": (Between(0, 1), 'share of the rows that select="holdout" scores the starts on')}

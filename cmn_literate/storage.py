@@ -179,7 +179,7 @@ def _header(est):
             "features": None if features is None else [str(f) for f in features],
             "fixed_classes": est.classes is not None, "starts": len(est.fits_),
             "rows_seen": getattr(est, "n_rows_seen_", None), "calls": getattr(est, "calls_", None),
-            "weight_seen": float(est.moments_[0]) if hasattr(est, "moments_") else None,
+            "weight_seen": float(est.moments_[0]) if getattr(est, "moments_", [None])[0] else None,
             "object_labels": est.classes_.dtype.kind == "O"}
 
 
@@ -223,6 +223,6 @@ def _restore(cls, header, arrays):
     est.fits_ = [unpack(each, est) for each in packed]
     if header.get("rows_seen"):                       # files of earlier versions do not say
         est.n_rows_seen_, est.calls_ = header["rows_seen"], tuple(map(tuple, header["calls"]))
-        est.moments_ = header.get("weight_seen") or est.n_rows_seen_, arrays["column_mean"], arrays["column_deviation"]
+        est.moments_ = header.get("weight_seen"), arrays["column_mean"], arrays["column_deviation"]     # no weight: the posterior knows
     est.summarize()
     return est

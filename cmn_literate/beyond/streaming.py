@@ -11,7 +11,7 @@ sets.
 
 __all__ = ["cut_blocks", "natural_step", "robbins_monro", "stochastic_pass", "Memo", "begin_memo",
            "replace_share", "memo_pass", "best_axes", "move_axes", "memo_axes", "Relaxation",
-           "begin_relaxation", "overshoot", "relaxed_pass", "fit_in_blocks"]
+           "begin_relaxation", "overshoot", "relaxed_pass", "relaxed_step", "fit_in_blocks"]
 
 
 # book/beyond/streaming.ipynb, cell streaming-02
@@ -20,11 +20,11 @@ from typing import NamedTuple
 import numpy as np
 
 from cmn_literate.checks import check_count, check_problem, check_sweep_options
-from cmn_literate.engineering.fit import Fit, begin, expand
+from cmn_literate.engineering.fit import Fit, begin, count_rows, expand
 from cmn_literate.engineering.packed import unpack_symmetric
 from cmn_literate.engineering.streams import (
     combine, factor_sums, factors_from_sums, gather, pack_entries, prior_sums, rebase)
-from cmn_literate.engineering.sums import Block, Rows, Sums, make_blocks
+from cmn_literate.engineering.sums import Block, Rows, Sums, estep, make_blocks
 from cmn_literate.network.latents import Parameters
 from cmn_literate.network.simulate import Priors
 
@@ -223,15 +223,16 @@ def overshoot(behind, ahead, stride):
 
 
 # book/beyond/streaming.ipynb, cell streaming-26
-def relaxed_pass(climb, priors, inner=1, grow=1.1, axes=True):
+def relaxed_pass(climb, priors, inner=1, grow=1.1, axes=True, estep=estep, n_jobs=1):
     """A sweep from beyond the last M-step, taken back if the bound falls.
     [eq-streaming-relax, eq-streaming-axes]
 
     grow  factor of the stride after a pass that is kept
-    axes  whether the latent axes are moved to their best -> Relaxation
+    axes  whether the latent axes are moved to their best; estep, n_jobs as in block_sweep
+    -> Relaxation
     """
     at, stride = overshoot(climb.behind, climb.parameters, climb.stride)
-    blocks, share = gather(climb.blocks, at, inner)
+    blocks, share = gather(climb.blocks, at, inner, estep, n_jobs)
     M = at.M
     p, bound = factors_from_sums(combine((1, prior_sums(priors, at)), (1, share)), M)
     if stride > 1 and bound < climb.bound:
@@ -242,6 +243,22 @@ def relaxed_pass(climb, priors, inner=1, grow=1.1, axes=True):
         total = combine((1, prior_sums(priors, p, M)), (1, move_axes(share, s, c)))
         p, bound = factors_from_sums(total, M)
     return Relaxation(blocks, p, at, stride * grow, float(bound), climb.refused)
+
+
+def relaxed_step(resume, tol=1e-6, inner=1, estep=estep, n_jobs=1):
+    """relaxed_pass on a fit under way, and its stopping rule; a pass that is taken back
+    does not end it.  [eq-streaming-relax, eq-streaming-axes, eq-stop]
+    arguments as in step -> Resume, with its pace"""
+    r = resume
+    pace = r.pace or (r.parameters, 1.0, 0)
+    before = Relaxation(r.blocks, r.parameters, *pace[:2],
+                        r.elbo[-1] if r.elbo else -np.inf, pace[2])
+    after = relaxed_pass(before, r.priors, inner, estep=estep, n_jobs=n_jobs)
+    little = after.bound - before.bound < tol * count_rows(r.blocks)
+    return r._replace(
+        parameters=after.parameters, blocks=after.blocks, elbo=(*r.elbo, after.bound),
+        converged=bool(r.elbo and little and after.refused == before.refused),
+        pace=(after.behind, after.stride, after.refused))
 
 
 # book/beyond/streaming.ipynb, cell streaming-28

@@ -5,12 +5,13 @@ A fit is a loop around one pure step. What it needs to go on is a value of its o
 returns holds no row of the data.
 """
 
-__all__ = ["expand", "Resume", "Fit", "begin", "count_rows", "step", "finish", "fit"]
+__all__ = ["expand", "Resume", "Fit", "begin", "count_rows", "RELAXED", "step", "finish", "fit"]
 
 
 # book/engineering/fit.ipynb, cell fit-02
 import warnings
 from dataclasses import dataclass
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -65,6 +66,7 @@ class Resume(NamedTuple):
     elbo        bound after each sweep so far (nats), a tuple
     converged   whether the last sweep gained less than tol nats per row
     n_classes, priors, shared (omega_1 shared by the experts)
+    pace        of over-relaxed passes: (Parameters behind, stride, refused), or None
     """
     parameters: Parameters
     blocks: tuple
@@ -73,6 +75,7 @@ class Resume(NamedTuple):
     n_classes: int
     priors: Priors
     shared: bool
+    pace: tuple = None
 
 
 # book/engineering/fit.ipynb, cell fit-12
@@ -125,9 +128,14 @@ def count_rows(blocks):
                else block.rows.weight.sum() for block in blocks)
 
 
+RELAXED = "cmn_literate.beyond.streaming"           # beyond this chapter: named, not imported
+
+
 def step(resume, tol=1e-6, inner=1, accelerate=False, estep=estep, n_jobs=1):
     """One sweep and the stopping rule; arguments as in fit.
     [eq-sweep, eq-mstep-bound, eq-stop]   estep, n_jobs as in block_sweep -> Resume"""
+    if accelerate == "relaxed":
+        return import_module(RELAXED).relaxed_step(resume, tol, inner, estep, n_jobs)
     r = resume
     blocks, after, bound = block_sweep(
         r.blocks, r.parameters, r.priors, inner, estep, n_jobs)
@@ -137,7 +145,7 @@ def step(resume, tol=1e-6, inner=1, accelerate=False, estep=estep, n_jobs=1):
         bound -= sum(global_kl(after, r.priors).values())
     converged = bool(r.elbo and bound - r.elbo[-1] < tol * count_rows(blocks))
     return r._replace(parameters=after, blocks=blocks, converged=converged,
-                      elbo=(*r.elbo, float(bound)))
+                      elbo=(*r.elbo, float(bound)), pace=None)
 
 
 # book/engineering/fit.ipynb, cell fit-16
@@ -178,7 +186,8 @@ def fit(X, y, n_experts=10, latent_dim=None, n_classes=None,
     max_sweeps, tol   stop after so many sweeps, or at a gain < tol nats per row
     inner       rounds of (x, omega1) per sweep
     omega1      "per-component" or "shared"
-    accelerate  move the latent axes after each M-step (expand)
+    accelerate  True: move the latent axes after each M-step (expand); "relaxed": beyond
+                each M-step too, taken back where the bound falls (beyond.streaming)
     start       a Resume of the same rows to go on from; its sweeps count
     callback(n_sweeps, elbo)  called after each sweep
     sample_weight  (N,) >= 0: a weight of 2 is the row twice, 0 no row

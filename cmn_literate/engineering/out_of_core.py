@@ -243,7 +243,7 @@ def fit_source(source, n_experts=10, latent_dim=None, classes=None,
     -> Fit.   ValueError names a bad argument, file or row.
     """
     source, priors_ok = open_source(source), check_start_options(priors, rng, init, omega1, Priors)
-    check_sweep_options(max_sweeps, tol, inner, accelerate, None)
+    check_sweep_options(max_sweeps, tol, inner, accelerate, None, relaxed=False)
     s = SimpleNamespace(**{k: v for k, v in locals().items() if k not in ("source", "sizes", "priors_ok")})
     check_count(n_experts, "n_experts")
     kept = None if isinstance(rng, Integral) else stored_generator(checkpoint)
@@ -259,13 +259,15 @@ def _asks_for_arrays(est):
     """The option, if any, with which a fit cannot do with rows that pass by."""
     if est.method != "cavi":
         return "method"
+    if est.accelerate == "relaxed":
+        return "accelerate"
     return "select" if est.select == "holdout" and est.n_init > 1 else ""
 
 
 def _streamed(est, source, path):
     """Survey and generators of a fit from a source; ValueError for what it cannot do."""
     if name := _asks_for_arrays(est):
-        others = {"method": "cavi", "select": "average or elbo"}[name]
+        others = {"method": "cavi", "select": "average or elbo", "accelerate": "True or False"}[name]
         raise ValueError(f"{name}: expected {others} for the rows of {source.name}, which "
                          f"need more than memory={est.memory!r}, got {vars(est)[name]!r}")
     rngs = as_generator(est.random_state).spawn(est.n_init)
@@ -320,11 +322,12 @@ def _on_cluster(est, data):
     return None if alone else active_client(data)
 
 
-def learn_source(est, data, y, learn, sample_weight=None):
+def learn_source(est, data, y, learn, sample_weight=None, client=None):
     """What CMNClassifier.fit does with a source.  [eq-portion]
 
     Dask collections are fitted by the workers of an active dask.distributed.Client, if
-    the method is "cavi" with one start and no checkpoint.  Else up to START_ROWS rows,
+    the method is "cavi" with one start and no checkpoint, and any rows by those of a
+    client that is named.  Else up to START_ROWS rows,
     and all that fit est.memory for a method or a choice of starts that asks for it,
     are loaded; others pass by, and are kept if they fit.
 
@@ -332,6 +335,8 @@ def learn_source(est, data, y, learn, sample_weight=None):
     learn(X, codes, weight, True): for rows in memory, which it may overwrite
     -> whether Ctrl-C cut it short
     """
+    if client is not None:
+        return import_module(CLUSTER).learn_with(est, data, y, sample_weight, client)
     source, path = source_of(data, y, sample_weight), learner_options(est).get("checkpoint")
     if source.weight is not None or est.class_weight is not None:
         check_learner_weights(est.method)

@@ -8,10 +8,9 @@ accuracy that its weight asks for.
 
 __all__ = ["stretch_normal", "smoothstep_rule", "hermite_rule", "TIERS", "node_counts",
            "grid_rule", "cubature_rule", "sobol_rule", "antithetic_rule", "tier_grid",
-           "graded_rules", "one_rule", "stick_means", "output_probs", "integrate_latents",
-           "twin_experts", "shared_integrals", "RULES", "latent_rules",
-           "class_log_probs_by_expert", "class_probs_by_expert", "predict_log_proba",
-           "predict_proba"]
+           "graded_rules", "one_rule", "stick_means", "stick_probs", "output_probs",
+           "integrate_latents", "RULES", "latent_rules", "class_log_probs_by_expert",
+           "class_probs_by_expert", "predict_log_proba", "predict_proba"]
 
 
 # book/engineering/quadrature.ipynb, cell quadrature-02
@@ -22,6 +21,8 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from cmn_literate.checks import check_count, check_parameters, check_X
 from cmn_literate.engineering.packed import outer_features, pack_quadratic
+from cmn_literate.engineering.row_tables import (
+    fill_by_scales, fill_by_tables, shared_integrals, steep_slopes)
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.logistic import log_sigmoid_normal
 from cmn_literate.ideas.stick_breaking import stick_log_probs
@@ -102,7 +103,6 @@ def cubature_rule(h):
     return np.sqrt(h) * z, np.full(2 * h, 0.5 / h)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-20
 def sobol_rule(h, n):
     """The first n Sobol points as normal scores, equal weights; n is rounded down
     to a power of 2.  [eq-pred-rule]   -> (n,h), (n,)"""
@@ -119,7 +119,7 @@ def antithetic_rule(h, n, rng):
     return np.concatenate([z, -z]), np.full(2 * len(z), 0.5 / len(z))
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-24
+# book/engineering/quadrature.ipynb, cell quadrature-23
 @lru_cache(maxsize=256)
 def tier_grid(*counts):
     """The smoothstep grid with so many points per coordinate, Hermite points where a
@@ -154,7 +154,6 @@ def graded_rules(sharpness, weight, dof=0.0):
     return list(_table_rules(h)), which
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-25
 def one_rule(method, h, n_nodes, n_draws, rng):
     """The points and weights of a method that treats all experts alike.
     [eq-pred-rule]   -> (Q,h), (Q,)"""
@@ -176,9 +175,9 @@ def one_rule(method, h, n_nodes, n_draws, rng):
     return antithetic_rule(h, n_draws, rng)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-28
+# book/engineering/quadrature.ipynb, cell quadrature-26
 def _tail_means(m, v, digits):
-    """E sigma(psi) for m <= 0, v <= 25 of one order of size.  [eq-pred-pair, eq-sn-step]
+    """E sigma(psi) for m <= 0, v <= 4 of one order of size.  [eq-pred-pair, eq-sn-step]
 
     m, v (P,) -> (P,), relative error below 10^-digits"""
     s, cut = np.sqrt(v), (digits + 1.5) * np.log(10)
@@ -202,16 +201,21 @@ def _tail_means(m, v, digits):
     return total
 
 
-def _wide_means(m, v, digits=12):
-    """E sigma(psi) for v > 25 and |m| <= 4.75 sqrt v, error below 1e-12.
-    [eq-pred-wide]   m, v (P,) -> (P,)"""
-    h = 0.457 / np.sqrt(v)
-    sine, before, turn = np.sin(m * h), np.zeros(m.shape), 2 * np.cos(m * h)
-    down, under, grow = np.sinh(np.pi * h), np.zeros(m.shape), 2 * np.cosh(np.pi * h)
-    total, spare = m / (2 * np.pi), np.empty(m.shape)
-    for j in range(1, 18):
+def _wide_means(u, v, digits):
+    """E sigma(psi), psi ~ N(-u, v), for u >= 0 and v > 4: error below 10^-digits, of the
+    reflected mean if u > v/2.  [eq-pred-wide, eq-pred-reach, eq-sn-reflect]  (P,) -> (P,)"""
+    deep, L = 2 * u > v, digits * np.log(10)
+    reach = np.where(v < 2 * L, L + v / 2, np.sqrt(2 * L * v))
+    m = np.minimum(np.where(deep, np.abs(v - u), u), reach)
+    c = np.pi * (np.sqrt(v) / reach).min()
+    h, b = c / np.sqrt(v), np.pi * c / np.sqrt(v.max())
+    n = int((np.sqrt(b * b + 2 * c * c * (L + 1)) - b) / c**2) + 1
+    turn, sine = 2 * np.cos(m * h), np.sin(m * h)
+    grow, down = 2 * np.cosh(np.pi * h), np.sinh(np.pi * h)
+    (before, under, spare), total = np.zeros((3, *m.shape)), m / (2 * np.pi)
+    for j in range(1, n + 1):
         np.divide(sine, down, out=spare)
-        spare *= np.exp(-0.5 * (0.457 * j) ** 2)
+        spare *= np.exp(-0.5 * (c * j) ** 2)
         total += spare
         np.multiply(turn, sine, out=spare)
         spare -= before
@@ -219,45 +223,51 @@ def _wide_means(m, v, digits=12):
         np.multiply(grow, down, out=spare)
         spare -= under
         under, down, spare = down, spare, under
-    total *= h
-    total += 0.5
-    return total
+    total, lift = 0.5 - h * total, np.exp(np.minimum(v / 2 - u, 0.0))
+    return np.where(deep, lift * np.where(u > v, 1 - total, total), total)
 
 
 def stick_means(m, v, digits=12):
     """E sigma(psi) and E sigma(-psi), psi ~ N(m, v), as probabilities.
     [eq-pred-pair]   m, v (P,) -> (P,), (P,); relative accuracy in both tails"""
-    tail, low = -np.abs(m), np.empty(m.shape)
-    hard = (v > 25) | (tail < -600)
-    wide = np.flatnonzero(hard & (tail * tail < 22.5 * v) & (v > 25))
-    hard[wide] = False
-    edges = (-1.0, 25.0) if v.max(initial=0.0) <= 1 else (-1.0, 1.0, 5.0, 25.0)
-    ranges = [(_tail_means, np.flatnonzero((v > bottom) & (v <= top) & ~hard))
-              for bottom, top in zip(edges, edges[1:])]
-    for rule, some in [*ranges, (_wide_means, wide)]:
+    u, low = np.abs(m), np.empty(m.shape)
+    middle = np.minimum(u, np.abs(v - u))
+    hard = (v > 4) & (u < v) & (middle * middle > 22.5 * v)
+    few = m.size < 2000 or v.max() <= 1
+    edges = (-1.0, 4.0, np.inf) if few else (-1.0, 1.0, 4.0, 25.0, np.inf)
+    for bottom, top in zip(edges, edges[1:]):
+        some = np.flatnonzero((v > bottom) & (v <= top) & ~hard)
         for start in range(0, some.size, 4096):
             i = some[start:start + 4096]
-            low[i] = rule(tail[i], v[i], digits)
+            low[i] = (_tail_means(-u[i], v[i], digits) if top <= 4
+                      else _wide_means(u[i], v[i], digits))
     if hard.any():
-        low[hard] = np.exp(log_sigmoid_normal(tail[hard], v[hard], digits))
+        low[hard] = np.exp(log_sigmoid_normal(-u[hard], v[hard], digits))
     high, below = 1 - low, m < 0
     return np.where(below, low, high), np.where(below, high, low)
 
-def output_probs(parameters, x1, digits=12):
-    """G_c(x1): class probabilities for given x1, beta_1 integrated out, to so many
-    digits.  [eq-pred-output, eq-pred-pair]   x1 (h,P), points last -> (L,P)"""
-    p, P = parameters, x1.shape[1]
-    xt = np.concatenate([x1, np.ones((1, P))])
-    v = np.maximum(pack_quadratic(p.beta1_S) @ outer_features(xt), 0.0)
+
+def stick_probs(mu, S, x, digits=12):
+    """Probabilities of a choice by sticks beta_j . x~, beta_j ~ N(mu_j, S_j), to so many
+    digits.  [eq-pred-output, eq-pred-pair]
+    mu (J,D), S (J,D,D), x (D-1,P) unpadded, points last -> (J+1,P)"""
+    P = x.shape[1]
+    xt = np.concatenate([x, np.ones((1, P))])
+    v = np.maximum(pack_quadratic(S) @ outer_features(xt), 0.0)
     stop, passed = (part.reshape(-1, P) for part in stick_means(
-        (p.beta1_mu @ xt).ravel(), v.ravel(), digits))
+        (mu @ xt).ravel(), v.ravel(), digits))
     G = np.concatenate([stop, np.ones((1, P))])
     for j, part in enumerate(passed, 1):
         G[j:] *= part
     return G
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-29
+def output_probs(parameters, x1, digits=12):
+    """G_c(x1): class probabilities for given x1, beta_1 integrated out, to so many
+    digits.  [eq-pred-output]   x1 (h,P), points last -> (L,P)"""
+    return stick_probs(parameters.beta1_mu, parameters.beta1_S, x1, digits)
+
+
 @lru_cache(maxsize=128)
 def _stretched(z, h, dof):
     """stretch_normal of points given as bytes, kept for the next rows."""
@@ -301,9 +311,9 @@ def integrate_latents(parameters, location, scale, dof, expert, rules, which):
         x1, w, start = _points(
             location[i], scale[i], which[i], rules, dof, expert[i])
         G = output_probs(parameters, x1, 12 if h == 1 or sizes[i].max() == 1 else 9)
-        if G.min() > 1e-250:
-            G *= w
-            out[i] = np.log(np.add.reduceat(G, start, axis=1)).T
+        mean = np.add.reduceat(G * w, start, axis=1)
+        if mean.min() > 1e-200:                  # points that underflow do not matter
+            out[i] = np.log(mean).T
             continue
         log_g = output_log_probs(parameters, x1.T)
         top = np.maximum.reduceat(log_g, start)
@@ -312,41 +322,8 @@ def integrate_latents(parameters, location, scale, dof, expert, rules, which):
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-31
-def twin_experts(parameters, tol=1e-9):
-    """First expert with the integrals of expert k: equal M, V, a, b, relative to
-    1 + size and tol.  [eq-pred-factors]   -> (K,)"""
-    p, K = parameters, len(parameters.a)
-    flat = np.concatenate(
-        [p.a[:, None], p.b, p.M.reshape(K, -1), p.V.reshape(K, -1)], axis=1)
-    first = np.arange(K)
-    few = flat[:, :1 + p.b.shape[1]]                       # a and b alone tell most
-    alike = np.abs(few[:, None] - few) <= tol * (1 + np.abs(few))[:, None]
-    k, other = np.nonzero(np.tril(alike.all(2), -1))
-    same = (np.abs(flat[other] - flat[k]) <= tol * (1 + np.abs(flat[k]))).all(1)
-    first[k[same][::-1]] = other[same][::-1]               # the last, the smallest, stays
-    for k in range(K):
-        first[k] = first[first[k]]
-    return first
-
-
-def shared_integrals(parameters, location, scale, dof, size):
-    """Pairs (row, expert) that may take the integral of an expert nearby, and whose.
-    [eq-pred-near]   size (n,K): how much a change matters -> (n,K) bool, (K,)"""
-    near, h = twin_experts(parameters, 0.01), scale.shape[2]
-    close = np.zeros(size.shape, bool)
-    for k in np.flatnonzero(near != np.arange(len(near))):
-        r = near[k]
-        gap = (0.4 * np.abs(location[:, k] - location[:, r]) / scale[:, r]
-               + 0.5 * np.abs(np.log(scale[:, k] / scale[:, r])))
-        bound = gap.sum(1) + 0.5 * h * abs(np.log(dof[k] / dof[r]))
-        close[:, k] = size[:, k] * bound <= (1e-10 if h == 1 else 3e-9)
-    return close, near
-
-
-# book/engineering/quadrature.ipynb, cell quadrature-32
-RULES = ("auto", "quadrature", "gauss-hermite", "cubature", "sobol",
-           "monte-carlo", "plug-in")
+# book/engineering/quadrature.ipynb, cell quadrature-28
+RULES = ("auto", "quadrature", "gauss-hermite", "cubature", "sobol", "monte-carlo", "plug-in")
 
 
 def latent_rules(parameters, scale, weight, method, n_nodes, n_draws, rng, dof=0.0):
@@ -363,14 +340,39 @@ def latent_rules(parameters, scale, weight, method, n_nodes, n_draws, rng, dof=0
         raise ValueError(f"method: expected one of {', '.join(RULES)}, got {method!r}")
     n_nodes = None if n_nodes is None else check_count(n_nodes, "n_nodes")
     if method == "auto" or method == "quadrature" and h <= 2 and n_nodes is None:
-        square = p.beta1_mu**2 + np.diagonal(p.beta1_S, axis1=1, axis2=2)
-        return graded_rules(np.sqrt(square).max(0)[:h] * scale, weight, dof)
+        return graded_rules(_slopes(p).max(0) * scale, weight, dof)
     rng = np.random.default_rng(0 if rng is None else rng)
     one = one_rule(method, h, n_nodes, check_count(n_draws, "n_draws"), rng)
     return [(np.zeros((1, h)), np.ones(1)), one], (weight >= 1e-10).astype(int)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-33
+def _slopes(p):
+    """Root mean square slope of each stick in each latent.  [eq-pred-sharpness]  -> (J,h)"""
+    return np.sqrt(p.beta1_mu**2 + np.diagonal(p.beta1_S, axis1=1, axis2=2))[:, :-1]
+
+
+def _by_scales(p, location, scale, dof, weight):
+    """As _by_tables, for experts that have returned to the prior.  [eq-table-scale]"""
+    def integrate(k, scales, w):
+        expert, w = np.full(len(scales), k), np.full(len(scales), w)
+        rules, which = latent_rules(p, scales, w, "auto", None, 1, None, dof[expert])
+        return np.exp(integrate_latents(p, 0 * scales, scales, dof, expert, rules, which))
+    P, done = fill_by_scales(integrate, location, scale, weight,
+                             1e-10 if scale.shape[2] == 1 else 3e-9)
+    return np.log(P[done]) if done.any() else 0.0, done
+
+
+def _by_tables(p, location, scale, dof, weight):
+    """ln P_kc of pairs for which a table pays, and which; weight 0: none.  [eq-table-sum]"""
+    n, K, h = location.shape
+    tol, digits = (1e-9, 12) if h == 1 else (3e-7, 9)
+    points = np.abs(node_counts((_slopes(p).max(0) * scale).reshape(-1, h), weight.ravel(),
+                                np.tile(dof, n))).prod(1).reshape(n, K)
+    P, done = fill_by_tables(lambda x1: output_probs(p, x1, digits), steep_slopes(p),
+                             location, scale, dof, weight, points, tol)
+    return np.log(P[done]), done
+
+
 def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
                               n_draws=1000, rng=None, weight=None):
     """ln P_kc(x): what each expert predicts, latent and weights integrated out.
@@ -388,27 +390,25 @@ def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
     weight = np.array(np.broadcast_to(weight, location.shape[:2]), dtype=float)
     size = weight if method == "auto" else np.ones(weight.shape)
     close, near = shared_integrals(p, location, scale, dof, size)
-    shared, own = np.flatnonzero(close.any(0)), ~close
-    for k in shared:
-        weight[:, near[k]] += np.where(close[:, k], weight[:, k], 0.0)
+    weight += np.where(close, weight, 0.0) @ np.eye(len(near))[near]
+    own, out = ~close, np.empty((*close.shape, len(p.beta1_mu) + 1))
+    if len(X) >= 32 and n_nodes is None and method in ("auto", "quadrature"):
+        for rule in (_by_scales, _by_tables)[:1 + (scale.shape[2] <= 2)]:
+            found, done = rule(p, location, scale, dof, np.where(own, weight, 0.0))
+            out[done], own = found, own & ~done
     expert = np.nonzero(own)[1]
     rules, which = latent_rules(
         p, scale[own], weight[own], method, n_nodes, n_draws, rng, dof[expert])
-    out = np.empty((*close.shape, len(p.beta1_mu) + 1))
     out[own] = integrate_latents(p, location[own], scale[own], dof, expert, rules, which)
-    for k in shared:
-        out[close[:, k], k] = out[close[:, k], near[k]]
-    return out
+    return np.where(close[:, :, None], out[:, near], out)
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-34
 def class_probs_by_expert(parameters, X, **options):
     """P_kc(x): what each expert predicts.  [eq-predict]
     Options as in class_log_probs_by_expert; X (n,d) -> (n,K,L)"""
     return np.exp(class_log_probs_by_expert(parameters, X, **options))
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-35
 def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
                       rng=None):
     """ln p(y = c | x, data), everything uncertain integrated out.  [eq-predict]
@@ -433,7 +433,8 @@ def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
         if method == "plug-in":
             gate = stick_log_probs(pad(rows) @ p.beta0_mu.T)
         else:
-            gate = gate_log_probs(p, rows)
+            gate = stick_probs(p.beta0_mu, p.beta0_S, rows.T).T
+            gate = np.log(gate) if gate.min() > 1e-250 else gate_log_probs(p, rows)
         experts = class_log_probs_by_expert(
             p, rows, method, n_nodes, n_draws, rng, np.exp(gate))
         experts += gate[:, :, None]
@@ -443,7 +444,6 @@ def predict_log_proba(parameters, X, method="auto", n_nodes=None, n_draws=1000,
     return out
 
 
-# book/engineering/quadrature.ipynb, cell quadrature-36
 def predict_proba(parameters, X, **options):
     """p(y = c | x, data).  [eq-predict]
     Options as in predict_log_proba; X (n,d) -> (n,L), rows sum to 1"""

@@ -319,12 +319,13 @@ class Ascent(NamedTuple):
     """State of coordinate ascent between two sweeps.  [eq-run-step]
 
     parameters Parameters; tilts: what each block remembers, (omega, gamma); bound of
-    the last sweep (nats; None before the first); converged
+    the last sweep (nats; None before the first); converged; pace as in Resume
     """
     parameters: Parameters
     tilts: tuple
     bound: float
     converged: bool
+    pace: tuple = None
 
 
 class _Sweeper(NamedTuple):
@@ -332,7 +333,7 @@ class _Sweeper(NamedTuple):
     begun: Resume
     tol: float
     inner: int
-    accelerate: bool
+    accelerate: bool | str
     n_jobs: int
     estep: Callable
 
@@ -341,10 +342,11 @@ class _Sweeper(NamedTuple):
             self.begun.blocks, state.tilts))
         elbo = () if state.bound is None else (state.bound,)
         after = step(self.begun._replace(
-            parameters=state.parameters, blocks=blocks, elbo=elbo), self.tol,
+            parameters=state.parameters, blocks=blocks, elbo=elbo, pace=state.pace), self.tol,
             self.inner, self.accelerate, self.estep, self.n_jobs)
         bound = after.elbo[-1]
-        return Ascent(after.parameters, _tilts(after), bound, after.converged), (bound,)
+        return Ascent(after.parameters, _tilts(after), bound, after.converged,
+                      after.pace), (bound,)
 
 
 def _tilts(resume):

@@ -21,7 +21,7 @@ from cmn_literate.engineering.packed import lower_triangle, unpack_symmetric
 from cmn_literate.engineering.sources import ColumnMoments, block_moments, merge_moments, moment_scale
 from cmn_literate.engineering.starts import init_parameters
 from cmn_literate.engineering.sums import (
-    Block, Sums, estep, expected_log_joint, make_blocks, prepare)
+    Sums, estep, expected_log_joint, make_blocks, prepare, visit_blocks)
 from cmn_literate.ideas.expfam import spd_inverse
 from cmn_literate.inputs import as_generator, check_memory, default_latent_dim
 from cmn_literate.network.latents import Parameters
@@ -119,23 +119,18 @@ def _identities(count, m):
     return np.tile((i == j).astype(float), (count, 1))
 
 
-def gather(blocks, parameters, inner=1, estep=estep):
+def gather(blocks, parameters, inner=1, estep=estep, n_jobs=1):
     """E-step of blocks, and their share about parameters.M.
     [eq-block-sums, eq-stream-posterior]
 
     blocks of make_blocks, or of the last call -> renewed blocks, Sums whose bound is
     what of the bound no global factor has a part in
     """
-    prep, terms, renewed = prepare(parameters), [], []
-    with np.errstate():
-        np.setbufsize(16)
-        for rows, omega, gamma in blocks:
-            sums, omega, fresh = estep(prep, rows, omega, inner, gamma)
-            terms.append((1, sums))
-            renewed.append(Block(rows, omega, None if gamma is None else fresh))
-    share = combine(*terms)
+    prep = prepare(parameters)
+    parts, renewed = zip(*visit_blocks(blocks, prep, inner, estep, n_jobs))
+    share = combine(*((1, sums) for sums in parts))
     local = share.bound - expected_log_joint(share, prep)
-    return tuple(renewed), share._replace(bound=local)
+    return renewed, share._replace(bound=local)
 
 
 # book/engineering/streams.ipynb, cell streams-14
@@ -258,7 +253,5 @@ def learn_chunk(est, X, codes, weight=None):
 def _moments_so_far(est):
     """Moments of the rows that est has seen; a model of an older file knows how much
     they weigh from its posterior.  [eq-stream-seen]"""
-    if hasattr(est, "moments_"):
-        return ColumnMoments(*est.moments_)
-    share = seen_sums(est.fits_[0])
-    return ColumnMoments(share.n_k.sum(), est.mean_, est.scale_)
+    n, mean, deviation = getattr(est, "moments_", (None, est.mean_, est.scale_))
+    return ColumnMoments(seen_sums(est.fits_[0]).n_k.sum() if n is None else n, mean, deviation)

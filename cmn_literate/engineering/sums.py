@@ -8,7 +8,7 @@ each.
 
 __all__ = ["Prepared", "prepare", "latent_moments", "Rows", "make_rows", "Sums", "add_sums",
            "collect", "gate_rows", "estep", "mstep", "expected_log_joint", "Block", "block_size",
-           "make_blocks", "block_sweep"]
+           "make_blocks", "visit_blocks", "block_sweep"]
 
 
 # book/engineering/sums.ipynb, cell sums-02
@@ -355,6 +355,19 @@ def make_blocks(X, y, n_experts, latent_dim, n_classes, shared=False, weight=Non
 
 
 # book/engineering/sums.ipynb, cell sums-36
+def visit_blocks(blocks, prep, inner=1, estep=estep, n_jobs=1):
+    """The E-step of each block; arguments as in block_sweep, prep Prepared.
+    [eq-block-sums, eq-fixed-order]   -> iterator over (Sums, renewed block)"""
+    def visit(block):
+        with np.errstate():
+            np.setbufsize(16)               # ends with this block, in this thread
+            sums, omega, fresh = estep(prep, *block[:2], inner, block.gamma)
+        return sums, block._replace(
+            omega=omega, gamma=None if block.gamma is None else fresh)
+
+    return in_order(visit, blocks, n_jobs)
+
+
 def block_sweep(blocks, parameters, priors, inner=1, estep=estep, n_jobs=1,
                 maximise=None):
     """One canonical sweep over blocks.  [eq-sweep, eq-mstep-bound]
@@ -366,15 +379,7 @@ def block_sweep(blocks, parameters, priors, inner=1, estep=estep, n_jobs=1,
     -> renewed blocks, Parameters, bound after the M-step (nats)
     """
     prep, total, renewed = prepare(parameters), None, []
-
-    def visit(block):
-        with np.errstate():
-            np.setbufsize(16)               # ends with this block, in this thread
-            sums, omega, fresh = estep(prep, *block[:2], inner, block.gamma)
-        return sums, block._replace(
-            omega=omega, gamma=None if block.gamma is None else fresh)
-
-    for sums, block in in_order(visit, blocks, n_jobs):
+    for sums, block in visit_blocks(blocks, prep, inner, estep, n_jobs):
         total = sums if total is None else add_sums(total, sums)
         renewed.append(block)
     after, log_normaliser = (maximise or mstep)(total, parameters, priors)

@@ -160,21 +160,21 @@ class CMNClassifier(Estimator):
         self.n_jobs = n_jobs
         self.memory = memory
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, client=None):
         """Learn from X (N, d), labels y (N,) and weights (N,) >= 0.   -> self
 
         A weight of 2 is the row twice, of 0 no row; see learners.Learner.weights.
         X may be what open_source takes: a RowSource, dask arrays, or files, a pattern of
         them or a frame of dask, with the names of columns as y and sample_weight.
-        ConvergenceWarning when the objective was still rising.  ValueError names the
-        argument that is off.  On any error the model stays as it was.  Ctrl-C is
-        raised again when the work is put away: a checkpoint holds the run, and the
-        model what was reached; to go on with a part is the caller's decision.
+        client: a dask.distributed.Client whose workers learn, as fit_cluster has them.
+        ConvergenceWarning if the objective was still rising; ValueError names the argument;
+        on any error the model stays as it was.  Ctrl-C is raised again: a checkpoint holds
+        the run, the model what was reached; to go on with a part is the caller's decision.
         """
         new = copy(self)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(new, name)
-        cut = new._learn(X, y, sample_weight)
+        cut = new._learn(X, y, sample_weight, client)
         self.__dict__ = vars(new)
         if cut:
             raise KeyboardInterrupt
@@ -210,10 +210,10 @@ class CMNClassifier(Estimator):
             raise ValueError(f"priors: expected a Priors, got {self.priors!r}")
         learner_options(self)
 
-    def _learn(self, X, y, sample_weight):
+    def _learn(self, X, y, sample_weight, client):
         self._check_options()
-        if is_source(X):
-            return learn_source(self, X, y, self._learn_rows, sample_weight)
+        if is_source(X) or client is not None:
+            return learn_source(self, X, y, self._learn_rows, sample_weight, client)
         X, y = self.check_data(X, y=plain_labels(y), ensure_min_samples=2)
         X, y, weight = weigh_rows(X, y, self, sample_weight)
         self.classes_, codes = encode_labels(y, self.classes)

@@ -1,7 +1,9 @@
-"""Passes over the rows until the bound has reached its plateau: sweeps, accelerated, memoized, stochastic, and streams (half an hour).
+"""Passes over the rows until the bound has reached its plateau: sweeps, accelerated, memoized, stochastic, and streams (an hour).
 
 The problems are those of the study of restarts: eight data sets at the rows and experts of the grid, one test set each.  The plateau of a
-data set and a seed is the bound after 10,000 sweeps; a run has reached it when NEAR nats a row are missing.
+data set and a seed is the bound after 10,000 sweeps; a run has reached it when NEAR nats a row are missing.  Every way of climbing is
+to have three starts on each data set, and the chapter counts the starts that are whole; a method halves the passes on a data set if the
+mean over the starts says so, and a start that never arrives counts as one that does not.  Steps and streams have one start.
 """
 
 from typing import NamedTuple
@@ -24,7 +26,7 @@ from experiments.studies.restarts import ROWS, problem
 METHODS = ("batch", "axes", "relaxed", "relaxed axes", "memoized", "memoized axes")
 CHUNKS = (2, 8, 32)                                     # streams: so many chunks
 DELAYS, FORGETS = (1.0, 16.0, 64.0), (0.5, 0.6, 0.7, 0.9)
-SEEDS, FEW = range(1), range(1)
+SEEDS, FEW = range(3), range(1)              # starts of climbs; of steps and streams
 PLATEAU, LIMIT, MEMO_LIMIT, STOCHASTIC = 10_000, 10_000, 3000, 100       # passes
 NEAR, N_BLOCKS = 1e-3, 8                                # nats a row; blocks of memoized and stochastic passes
 REST, SMALL = 300, 1e-4                                 # a run rests when so many passes gain less than SMALL nats a row
@@ -42,7 +44,7 @@ class Cell(NamedTuple):
 def plan():
     seeds = [Cell(d, m, s) for m in METHODS for d in ROWS for s in SEEDS]
     steps = [Cell(d, f"stochastic {delay:g} {forget:g}", s) for delay in DELAYS for forget in FORGETS for d in ROWS for s in FEW]
-    return [*seeds, *steps, *(Cell(d, f"stream {n}", s) for n in CHUNKS for d in ROWS for s in SEEDS)]
+    return [*seeds, *steps, *(Cell(d, f"stream {n}", s) for n in CHUNKS for d in ROWS for s in FEW)]
 
 
 def needs(cell):

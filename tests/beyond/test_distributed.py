@@ -176,6 +176,19 @@ def test_weights_go_with_the_rows(threads, rows, monkeypatch):
         quiet(arrays, client=threads, weight=0 * weight, **options)
 
 
+def test_fit_takes_a_client(threads, rows):
+    """Rows of any kind go to its workers; what they cannot do is refused by name."""
+    few, options = slice(0, 3_000), OPTIONS | {"max_sweeps": 2}
+    X, y = (part[few] for part in rows)
+    weight = np.arange(len(X)) % 2 + 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_same(CMNClassifier(**options).fit(X, y, weight, client=threads), CMNClassifier(**options).fit(X, y, weight))
+    for name, bad, client in (("n_init", {"n_init": 2}, threads), ("method", {"method": "mle"}, threads), ("client", {}, "tcp://none")):
+        with pytest.raises(ValueError, match=f"^{name}: expected"):
+            CMNClassifier(**options | bad).fit(X, y, client=client)
+
+
 def test_the_estimator_finds_the_active_client(threads, rows, monkeypatch):
     """fit of a dask collection goes to the workers; without a client, or with what they cannot do, it reads the rows itself."""
     from dask import array, dataframe

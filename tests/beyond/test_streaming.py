@@ -2,15 +2,20 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 from cmn_literate.beyond.streaming import (
     begin_relaxation, begin_memo, best_axes, cut_blocks, fit_in_blocks, memo_axes, memo_pass, move_axes, natural_step, overshoot, relaxed_pass,
     replace_share, robbins_monro, stochastic_pass)
-from cmn_literate.engineering.fit import expand, fit
+from cmn_literate.engineering import sums
+from cmn_literate.engineering.fit import begin, expand, fit, step
+from cmn_literate.engineering.out_of_core import fit_source
 from cmn_literate.engineering.starts import init_parameters
 from cmn_literate.engineering.streams import combine, factor_sums, factors_from_sums, gather, prior_sums, rebase
 from cmn_literate.engineering.sums import block_sweep, make_blocks
 from cmn_literate.network.simulate import Priors
+from cmn_literate.row_sources import ArraySource
+from cmn_literate.use.classifier import CMNClassifier
 from cmn_literate.use.datasets import make_pinwheels
 
 PRIORS = Priors()
@@ -206,3 +211,40 @@ def test_a_refusal_does_not_end_the_fit():
     result = fit_in_blocks(flowers, labels, 6, max_passes=200, tol=1e-7)
     flat = np.flatnonzero(np.diff(result.elbo) == 0)
     assert flat.size and flat[0] < len(result.elbo) - 2
+
+
+@pytest.mark.parametrize("omega1", ["per-component", "shared"])
+def test_the_option_of_a_fit_is_the_relaxed_pass(omega1, monkeypatch):
+    """Pass by pass, on one block and on several, on one thread and on two; plain sweeps in between begin a new pace."""
+    monkeypatch.setattr(sums, "block_size", lambda *args, **kwargs: 100)
+    result = fit(X, Y, 6, max_sweeps=25, tol=-np.inf, accelerate="relaxed", omega1=omega1)
+    assert_array_equal(fit_in_blocks(X, Y, 6, max_passes=25, tol=-np.inf, omega1=omega1).elbo, result.elbo)
+    assert_array_equal(fit(X, Y, 6, max_sweeps=25, tol=-np.inf, accelerate="relaxed", omega1=omega1, n_jobs=2).elbo, result.elbo)
+    assert np.diff(result.elbo).min() >= 0 and result.elbo[-1] > fit(X, Y, 6, max_sweeps=25, tol=-np.inf, accelerate=True, omega1=omega1).elbo[-1]
+    begun = step(begin(X, Y, 6, omega1=omega1), accelerate="relaxed")
+    behind, stride, refused = begun.pace
+    assert (stride, refused) == (1.1, 0) and behind.M.shape == begun.parameters.M.shape
+    assert step(begun, accelerate=True).pace is None
+    for _ in range(30):
+        begun = step(begun, accelerate="relaxed")
+    high = begun._replace(elbo=(begun.elbo[-1] + 100,), pace=(begun.pace[0], 1.5, 0))           # more than a pass can reach
+    back = step(high, accelerate="relaxed")
+    assert back.pace[1:] == (1.0, 1) and not back.converged and back.elbo == 2 * high.elbo and back.parameters is high.parameters
+
+
+def test_a_relaxed_fit_is_one_of_the_estimator_and_refused_by_name_where_rows_pass_by(tmp_path):
+    est = CMNClassifier(n_experts=4, max_sweeps=30, tol=1e-12, accelerate="relaxed", random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        one = est.fit(X, Y).elbo_
+    with pytest.warns(ConvergenceWarning):
+        assert CMNClassifier(**est.get_params(deep=False) | {"accelerate": True}).fit(X, Y).elbo_ < one
+    est.save(tmp_path / "model.npz")
+    assert CMNClassifier.load(tmp_path / "model.npz").accelerate == "relaxed"
+    with pytest.raises(ValueError, match="^accelerate: expected True or False"):
+        fit_source(ArraySource(X, Y), 4, accelerate="relaxed")
+    many = np.tile(X, (100, 1)), np.tile(Y, 100)
+    with pytest.raises(ValueError, match="^accelerate: expected True or False"):
+        CMNClassifier(**est.get_params(deep=False) | {"memory": "100KB"}).fit(ArraySource(*many))
+    for wrong in ("fast", 1, None):
+        with pytest.raises(ValueError, match="^accelerate: expected True, False or"):
+            CMNClassifier(accelerate=wrong).fit(X, Y)

@@ -111,7 +111,7 @@ def test_block_size_does_not_matter(omega1, monkeypatch):
             assert_allclose(getattr(other.parameters, field), getattr(fits[0].parameters, field), rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize("accelerate", [False, True, "relaxed"])
 @pytest.mark.parametrize("omega1", OMEGA1)
 @each_size
 def test_trace_is_monotone_and_below_zero(size, omega1, accelerate):
@@ -123,7 +123,7 @@ def test_trace_is_monotone_and_below_zero(size, omega1, accelerate):
         assert result.elbo[-1] <= 0 and np.isfinite(result.elbo).all()
 
 
-@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize("accelerate", [False, True, "relaxed"])
 @pytest.mark.parametrize("omega1", OMEGA1)
 def test_rebuilt_state_gives_at_least_the_bound_of_the_fit(omega1, accelerate):
     """.state iterates the local factors to their optimum under the fitted parameters: at or above the last bound, locally fixed."""
@@ -213,7 +213,7 @@ def steps(resume, n_sweeps, **how):
     return resume
 
 
-@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize("accelerate", [False, True, "relaxed"])
 @pytest.mark.parametrize("omega1", OMEGA1)
 def test_a_fit_goes_on_where_it_stopped(omega1, accelerate, monkeypatch):
     monkeypatch.setattr(sums, "block_size", lambda *args, **kwargs: 16)

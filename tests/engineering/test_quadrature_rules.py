@@ -16,11 +16,12 @@ from cmn_literate.engineering.quadrature import (
     node_counts,
     predict_log_proba,
     predict_proba,
-    shared_integrals,
     sobol_rule,
+    stick_means,
     stretch_normal,
-    twin_experts,
 )
+from cmn_literate.engineering.row_tables import shared_integrals, twin_experts
+from cmn_literate.ideas.logistic import log_sigmoid_normal
 from cmn_literate.network.predict import gate_probs, latent_t, point_posterior, sample_parameters
 from cmn_literate.network.simulate import Theta
 
@@ -105,7 +106,7 @@ def test_rows_do_not_see_each_other_across_blocks():
     p, X = posterior(2, 1, 3), default_rng(0).normal(size=(4100, 2))
     whole = predict_proba(p, X)
     pick = [0, 4095, 4096, 4099]
-    assert_allclose(predict_proba(p, X[pick]), whole[pick], rtol=1e-10)
+    assert_allclose(predict_proba(p, X[pick]), whole[pick], rtol=0, atol=1e-8)        # the many have tables
     assert_allclose(predict_proba(p, X4[[2, 2, 0]])[1], predict_proba(p, X4)[2], rtol=1e-12)
 
 
@@ -127,6 +128,19 @@ def test_accuracy_follows_the_weight():
     assert_allclose(crude[:, 0], full[:, 0], atol=1e-8)
     assert np.abs(crude[:, 1] - full[:, 1]).max() > 1e-4
     assert_allclose(predict_proba(p, X4), full[:, 0], atol=1e-8)
+
+
+@pytest.mark.parametrize("digits", [9, 12])
+def test_means_of_sigmoids_in_every_region(digits):
+    """Narrow and wide laws, in the middle, reflected and far from both, alone and in blocks: both sides to their own digits."""
+    rng = default_rng(digits)
+    for n in (7, 2500):
+        v = np.concatenate([10.0 ** rng.uniform(-4, 5, n), [0.0, 4.0, 25.0, 95.0, 1e4]])
+        m = np.concatenate([rng.choice([-1, 1], n) * v[:n] ** rng.uniform(0, 1, n) * rng.uniform(0, 1.5, n), [3.0, -2.0, 12.5, 47.0, 4e3]])
+        m = np.clip(m, -600, 600)
+        low, high = stick_means(m, v, digits)
+        assert_allclose(low, np.exp(log_sigmoid_normal(m, v)), rtol=max(300 * 0.1**digits, 5e-9), atol=1e-300)
+        assert_allclose(high, np.exp(log_sigmoid_normal(-m, v)), rtol=max(300 * 0.1**digits, 5e-9), atol=1e-300)
 
 
 def test_twins_are_found_and_change_nothing():

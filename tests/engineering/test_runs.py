@@ -202,7 +202,7 @@ Y = (X[:, 0] > 0) + (X[:, 1] + 0.5 * RNG.normal(size=70) > 0).astype(int)
 PLAIN = dict(n_experts=3, latent_dim=None, priors=Priors(), init="class-code", max_sweeps=9, tol=1e-6, inner=1, omega1="per-component", accelerate=False)
 
 
-@pytest.mark.parametrize("changes", [{}, {"omega1": "shared"}, {"accelerate": True}, {"tol": 0.05}, {"inner": 3}, {"init": "random"},
+@pytest.mark.parametrize("changes", [{}, {"omega1": "shared"}, {"accelerate": True}, {"accelerate": "relaxed"}, {"tol": 0.05}, {"inner": 3}, {"init": "random"},
                                      {"latent_dim": 1}, {"priors": Priors(v0=2.0)}], ids=str)
 def test_the_bits_of_fit_and_of_a_fit_that_was_stopped(changes, tmp_path):
     options = PLAIN | changes

@@ -195,6 +195,22 @@ def test_file_of_an_earlier_version_goes_on(tmp_path):
     assert_allclose(old.predict_proba(X), est.predict_proba(X), rtol=1e-8)
 
 
+def test_weighted_file_of_an_earlier_version_knows_what_its_rows_weigh(tmp_path):
+    """From its posterior, not from their number."""
+    est = make().fit(X[:150], NAMES[Y[:150]], sample_weight=np.arange(150) % 3 + 0.5)
+    est.save(tmp_path / "model.npz")
+    arrays = read_arrays(tmp_path / "model.npz")
+    header = arrays.pop("header")
+    write_arrays(tmp_path / "old.npz", arrays, **{k: v for k, v in header.items() if k != "weight_seen"})
+    CMNClassifier.load(tmp_path / "old.npz").save(tmp_path / "again.npz")
+    for old in (CMNClassifier.load(tmp_path / file) for file in ("old.npz", "again.npz")):
+        one = CMNClassifier.load(tmp_path / "model.npz").partial_fit(X[150:], NAMES[Y[150:]])
+        old.partial_fit(X[150:], NAMES[Y[150:]])
+        assert_allclose(old.moments_[0], one.moments_[0], rtol=1e-12)
+        assert_allclose(old.mean_, one.mean_, rtol=1e-10)
+        assert_allclose(old.predict_proba(X), one.predict_proba(X), rtol=1e-7)
+
+
 def test_other_units_other_labels_the_same_stream():
     one = streamed([0, 100, 240])
     other = streamed([0, 100, 240], X=X * 2.54 + 7, y=Y, classes=range(5))

@@ -14,6 +14,8 @@ FAULTS = [
     ("axes-linear-transposed", "output_linear=share.output_linear @ A.T", "output_linear=share.output_linear @ A", TESTS),
     ("axes-scale-squared", "s = np.sqrt(q.b[0] / p.b[0])", "s = q.b[0] / p.b[0]", TESTS),
     ("axes-shift-forgotten", "M[:, :, -1] += c", "M[:, :, -1] += 0 * c", TESTS),
+    ("relaxed-forgets-its-pace", "pace=(after.behind, after.stride, after.refused))", "pace=None)", TESTS),
+    ("relaxed-ends-when-refused", "converged=bool(r.elbo and little and after.refused == before.refused),", "converged=bool(r.elbo and little),", TESTS),
     ("relaxed-without-guard", "if stride > 1 and bound < climb.bound:", "if stride > 1e9 and bound < climb.bound:", TESTS),
     ("relaxed-keeps-tilts", "climb._replace(stride=1.0, refused", "climb._replace(blocks=blocks, stride=1.0, refused", TESTS),
     ("relaxed-refuses-sweeps", "if stride > 1 and bound < climb.bound:", "if bound < climb.bound:", TESTS),

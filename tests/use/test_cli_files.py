@@ -64,7 +64,7 @@ def test_parts_in_memory_and_not(parts, capsys):
 
 
 def test_predictions_block_by_block(parts, capsys, monkeypatch):
-    """CSV and Parquet in, CSV and Parquet out: the same numbers in the order of the rows."""
+    """CSV and Parquet in, CSV and Parquet out: the same numbers in the order of the rows, as far as tables of other blocks agree."""
     pytest.importorskip("pyarrow.parquet")
     fit(parts, "--out", parts / "m.npz")
     model = CMNClassifier.load(parts / "m.npz")
@@ -81,11 +81,11 @@ def test_predictions_block_by_block(parts, capsys, monkeypatch):
             assert main(["predict", str(parts / "m.npz"), str(parts / data), "--out", str(parts / out)]) == 0
             got = pandas.read_csv(parts / out) if out == "p.csv" else pandas.read_parquet(parts / out)
             assert list(got.columns) == ["one", "two"]
-            np.testing.assert_allclose(got.to_numpy(), p, rtol=1e-13)
+            np.testing.assert_allclose(got.to_numpy(), p, rtol=1e-8)
             os.unlink(parts / out)
     assert main(["predict", str(parts / "m.npz"), str(parts / "rows.csv")]) == 0
     printed = list(csv.reader(capsys.readouterr().out.splitlines()))
-    np.testing.assert_allclose(np.array(printed[1:], float), p, rtol=1e-13)
+    np.testing.assert_allclose(np.array(printed[1:], float), p, rtol=1e-8)
 
 
 def test_weights_of_rows_and_classes(parts, capsys):
