@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 
 import jupyter_client.provisioning.local_provisioner as provisioner
 
@@ -46,9 +47,16 @@ class Forked:
         self.process.terminate()
 
 
+def leave_with(parent):
+    """End this process when that one ends, however it does."""
+    parent.join()
+    os._exit(1)
+
+
 def serve(file, path, env, cwd, ready):
     """Be a kernel."""
     os.setsid()
+    threading.Thread(target=leave_with, args=(multiprocessing.parent_process(),), daemon=True).start()
     ready.send_bytes(b"a session of its own")
     ready.close()
     os.environ.clear()
@@ -58,7 +66,7 @@ def serve(file, path, env, cwd, ready):
     sys.path[:], sys.argv[:] = path, ["ipykernel_launcher", "-f", file]
     from ipykernel.kernelapp import launch_new_instance
     from traitlets.config import Config
-    launch_new_instance(parent_handle=os.getppid(), config=Config(InlineBackend=ONCE))          # it ends when its parent ends
+    launch_new_instance(parent_handle=os.getppid(), config=Config(InlineBackend=ONCE))
 
 
 def pytest_configure(config):

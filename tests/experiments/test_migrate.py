@@ -1,5 +1,6 @@
 """The move of the records of 0.1: every number is found again, and a lost or changed one is noticed."""
 import json
+import os
 
 import pytest
 
@@ -14,8 +15,9 @@ def as_text(value):
 
 
 @pytest.fixture
-def old(tmp_path):
+def old(tmp_path, monkeypatch):
     """A results/ folder of 0.1 with two cells, a file of rows, a file that another one contains, and the columns of the restarts."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)           # a thousand records, each of which would wait for the disk
     folder, head = tmp_path / "old", {"what": "runs", "command": "make results", "date": "2026-11-28", "versions": {"numpy": "2.4.6"}}
     for place in ("cells", "small"):
         (folder / place).mkdir(parents=True)

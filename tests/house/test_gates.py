@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import nbformat
@@ -68,6 +69,24 @@ def test_gate_is_red_where_a_fault_is_planted_and_green_elsewhere(folder):
     cells = sum(len(notebook.cells) for notebook in notebooks.values())
     assert run.returncode != 0 and sorted(failed) == sorted((name, "1") for name in notebooks if name != "untouched"), said
     assert f"3 failed, {cells - 3} passed" in run.stdout, said
+
+
+@pytest.mark.slow
+def test_a_gate_that_is_killed_leaves_no_kernel(folder):
+    """Nor the process from which it was forked, which its kernels keep alive."""
+    source = "import os, time\nopen('new', 'w').write(f'{os.getpid()} {os.getppid()}')\nos.rename('new', 'pids')\ntime.sleep(600)"
+    nbformat.write(new_notebook(cells=[new_code_cell(source)]), folder / "waits.ipynb")
+    with subprocess.Popen([sys.executable, "-m", "pytest", "-q", "-p", "warm_kernels", "--nbval", "--nbval-current-env", "-n", "1", folder / "waits.ipynb"],
+                          cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        while not (folder / "pids").exists() and run.poll() is None:
+            time.sleep(0.1)
+        run.kill()
+    for pid in map(int, (folder / "pids").read_text().split()):
+        end = time.monotonic() + LAST_RESORT
+        with pytest.raises(ProcessLookupError):
+            while time.monotonic() < end:
+                os.kill(pid, 0)
+                time.sleep(0.1)
 
 
 def test_gate_covers_every_chapter():

@@ -81,7 +81,6 @@ def test_law_of_a_lopsided_target():
     assert abs(there - here) < 5 * np.sqrt(there + here)
 
 
-@pytest.mark.slow
 def test_a_small_network_against_importance_sampling():
     """K = 2, h = 1, N = 6: predictive probabilities within 5 combined standard errors of weighted prior draws."""
     shapes, priors = Shapes(2, 1, 2, 1), Priors(v0=2.0, a0=3.0, sigma0=2.0, sigma1=2.0)
