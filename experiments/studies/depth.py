@@ -23,7 +23,13 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import qmc  # noqa: F401  imported here once, and not in the process of every cell
+from sklearn.datasets import load_digits
 
+from cmn_literate import CMNClassifier
+from cmn_literate.beyond.deep import network_of
+from cmn_literate.beyond.depth import deep_log_proba, forward_moments, moments_log_proba
+from cmn_literate.network.simulate import Priors
 from experiments.grid import DATA
 from experiments.run import held_out, plain, split
 from experiments.tables import Table
@@ -74,8 +80,6 @@ def rows_of(cell, data_home=None):
         make, rng = (make_spirals, make_checkerboard)[cell.dataset == "checkerboard"], np.random.default_rng([7, cell.split])
         return *make(cell.n_train, rng), *make(TEST_ROWS, rng)
     if cell.dataset == "digits":
-        from sklearn.datasets import load_digits
-
         X, y = load_digits(return_X_y=True)
         order = np.random.default_rng([7, cell.split]).permutation(len(X))
         train, test = order[:cell.n_train], order[cell.n_train:cell.n_train + TEST_ROWS]
@@ -89,9 +93,6 @@ def rows_of(cell, data_home=None):
 
 def model(cell, n_classes):
     """The estimator of a cell, not fitted."""
-    from cmn_literate import CMNClassifier
-    from cmn_literate.network.simulate import Priors
-
     more = {"classes": range(n_classes), "max_sweeps": MAX_SWEEPS, "random_state": 0, "priors": Priors(**DATA["priors"])}
     if cell.variant.startswith("1 layer"):
         return CMNClassifier(n_experts=2 * EXPERTS if "12" in cell.variant else EXPERTS, **more)
@@ -102,9 +103,6 @@ def model(cell, n_classes):
 
 def run(cell, records=None, data_home=None, models=None):
     """One fit and its scores."""
-    from cmn_literate.beyond.deep import network_of
-    from cmn_literate.beyond.depth import deep_log_proba, forward_moments, moments_log_proba
-
     X, y, X_test, y_test = rows_of(cell, data_home)
     spent, L = [time.process_time()], int(max(y.max(), y_test.max())) + 1
     est = model(cell, L)
