@@ -128,10 +128,10 @@ def choice_logits(x, choice):
 def choice_table(x, choice, tilt):
     """E[ln p(z', omega | x) - ln q(omega)] for each c of x and each choice z'.
     [eq-deep-choice]   x (N,C), tilt (N,C,J), any -> (N,C,J+1) nats"""
-    coin = [v[..., None] for v in (*choice_logits(x, choice), tilt)]
-    stop, passed = (stick_log_bound(*coin, 1.0, kappa) for kappa in (0.5, -0.5))
+    psi, psi2 = choice_logits(x, choice)
+    stop = stick_log_bound(*(v[..., None] for v in (psi, psi2, tilt)), 1.0, 0.5)
     none = anp.zeros(tilt.shape[:-1] + (1,))
-    reach = anp.concatenate([none, anp.cumsum(passed, -1)], -1)
+    reach = anp.concatenate([none, anp.cumsum(stop - psi, -1)], -1)   # to pass: -psi/2
     return reach + anp.concatenate([stop, none], -1)
 
 

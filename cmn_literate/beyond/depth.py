@@ -1,7 +1,7 @@
 # Tangled from book/beyond/depth.ipynb by tools/tangle.py; edit the notebook, not this file.
 """What depth buys
 
-Draft.
+CLAIMTEXT
 """
 
 __all__ = ["forward_moments", "choice_log_probs", "draw_paths", "deep_log_proba",

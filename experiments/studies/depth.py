@@ -54,9 +54,10 @@ class Cell(NamedTuple):
 
 
 def plan():
-    """Split by split: what is asked, then the starts."""
-    asked, starts = [[(d, v) for v in vs for d in sets] for vs, sets in ((ASKED, ROWS), ([f"from {start}" for start in STARTS], STARTED))]
-    return [Cell(d, ROWS[d], v, s) for some in (asked, starts) for s in SPLITS for d, v in some]
+    """What is asked, split by split and the dear digits later, then the starts."""
+    cheap, starts = [d for d in ROWS if d != "digits"], [f"from {start}" for start in STARTS]
+    parts = [(ASKED, cheap), (ASKED[:2], ["digits"]), (starts, STARTED), (ASKED[2:], ["digits"])]
+    return [Cell(d, ROWS[d], v, s) for variants, sets in parts for s in SPLITS for v in variants for d in sets]
 
 
 # ---- rows
