@@ -5,7 +5,7 @@ With moments for inputs, gate and output are one regression, every update of a n
 stays in closed form, and one bound, with every constant in it, rises in any order of the updates.
 """
 
-__all__ = ["Mixture", "Choice", "Experts", "Network", "DeepState", "network_of", "parameters_of",
+__all__ = ["Mixture", "Sticks", "Experts", "Network", "DeepState", "network_of", "parameters_of",
            "exact", "mean_inputs", "mixture_moments", "choice_logits", "choice_table",
            "choice_update", "experts_pull", "expert_table", "layer_update", "level", "weights_of",
            "link_table", "deep_kl", "deep_elbo", "DEEP_UPDATES", "deep_order", "deep_sweep"]
@@ -43,7 +43,7 @@ class Mixture(NamedTuple):
     Sigma: np.ndarray = None
 
 
-class Choice(NamedTuple):
+class Sticks(NamedTuple):
     """q(beta_j) = N(mu[j], cov[j]) of J sticks: mu (J,D), cov (J,D,D).  [eq-deep-q]"""
     mu: np.ndarray
     cov: np.ndarray
@@ -61,7 +61,7 @@ class Experts(NamedTuple):
 class Network(NamedTuple):
     """The global factors of S layers.  [eq-deep-q]
 
-    choices: S+1 of Choice, choices[s] reads x_s; the last one makes y
+    choices: S+1 of Sticks, choices[s] reads x_s; the last one makes y
     experts: S of Experts, experts[s] makes x_(s+1)
     """
     choices: tuple
@@ -82,7 +82,7 @@ class DeepState(NamedTuple):
 def network_of(parameters):
     """The Network of one layer.  [eq-deep-q]   Parameters -> Network"""
     p = parameters
-    return Network((Choice(p.beta0_mu, p.beta0_S), Choice(p.beta1_mu, p.beta1_S)),
+    return Network((Sticks(p.beta0_mu, p.beta0_S), Sticks(p.beta1_mu, p.beta1_S)),
                    (Experts(p.M, p.V, p.a, p.b),))
 
 
@@ -118,7 +118,7 @@ def mixture_moments(x):
 def choice_logits(x, choice):
     """E[psi_j | z = c] and E[psi_j^2 | z = c] of sticks that read x.  [eq-deep-logits]
 
-    x Mixture (N,C), choice Choice of J sticks -> (N,C,J), (N,C,J)
+    x Mixture (N,C), choice Sticks of J sticks -> (N,C,J), (N,C,J)
     """
     if x.Sigma is not None:
         return output_logits(x.mu, x.Sigma, *choice)
@@ -139,7 +139,7 @@ def choice_update(x, weights, tilt, sigma):
     """q(beta) of sticks that read x.  [eq-deep-beta]
 
     x Mixture (N,C); weights (N,J+1): q of the choice, or y one-hot; tilt (N,C,J)
-    -> Choice
+    -> Sticks
     """
     b, kappa = stick_counts(weights)
     omega = b[:, None, :] * pg_mean(1.0, tilt)
@@ -149,7 +149,7 @@ def choice_update(x, weights, tilt, sigma):
         moments = padded_second_moment(x.mu, x.Sigma)
         gram = np.tensordot(x.gamma[:, :, None] * omega, moments, axes=((0, 1), (0, 1)))
     linear = kappa.T @ np.einsum("nc,ncd->nd", x.gamma, mean_inputs(x))
-    return Choice(*coefficients_from_sums(gram, linear, sigma)[:2])
+    return Sticks(*coefficients_from_sums(gram, linear, sigma)[:2])
 
 
 # book/beyond/deep.ipynb, cell deep-13

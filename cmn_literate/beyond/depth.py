@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from cmn_literate.beyond.deep import (
-    Choice, DeepState, Experts, Mixture, Network, choice_logits, deep_elbo, deep_sweep,
+    Sticks, DeepState, Experts, Mixture, Network, choice_logits, deep_elbo, deep_sweep,
     exact, mixture_moments, parameters_of)
 from cmn_literate.checks import (
     check_choice, check_count, check_problem, check_start_options, check_sweep_options,
@@ -148,10 +148,10 @@ def deep_start(X, y, sizes, priors, rng, init="class-code", hidden="greedy"):
             else:
                 p = init_parameters(R, y, K, m, L, priors, rng, init)
             made, gate = (p.M, p.V, p.a, p.b), (p.beta0_mu, p.beta0_S)
-        choices, experts = [*choices, Choice(*gate)], [*experts, Experts(*made)]
+        choices, experts = [*choices, Sticks(*gate)], [*experts, Experts(*made)]
         x = forward_moments(Network(choices, experts), X)[-1]
         R = np.einsum("nc,ncd->nd", x.gamma, x.mu)
-    output = Choice(p.beta1_mu, p.beta1_S)
+    output = Sticks(p.beta1_mu, p.beta1_S)
     return Network((*choices, output), tuple(experts))
 
 
@@ -231,7 +231,7 @@ def deep_work(Z, y, n_classes, settings, rng, layers=2, width=None, hidden="gree
     problem = ("deep", X, y, L, K, widths, s.priors, s.init, hidden, s.tol, s.inner)
     return Work(begin, _Sweeper(X, y, s.priors, s.tol, s.inner), s.max_sweeps, ascended,
                 problem, origin, lambda states, c: states[c].bound, has_converged,
-                kinds=(DeepAscent, DeepState, Network, Choice, Experts, Mixture), every=100)
+                kinds=(DeepAscent, DeepState, Network, Sticks, Experts, Mixture), every=100)
 
 
 def fit_deep(X, y, n_experts=10, latent_dim=None, n_classes=None, layers=2, width=None,
@@ -278,7 +278,7 @@ def pack_deep(result):
 def _unpack(arrays, settings):
     S = sum(name.endswith("_V") for name in arrays)
     parts = [tuple(cls(*(arrays[f"{kind}{s}_{name}"] for name in cls._fields)) for s in range(count))
-             for kind, cls, count in (("choice", Choice, S + 1), ("experts", Experts, S))]
+             for kind, cls, count in (("choice", Sticks, S + 1), ("experts", Experts, S))]
     elbo = arrays["elbo"]
     return DeepFit(Network(*parts), elbo, len(elbo), bool(arrays["converged"]), int(arrays["points"]))
 

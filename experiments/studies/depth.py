@@ -54,9 +54,9 @@ class Cell(NamedTuple):
 
 
 def plan():
-    """What is asked, split by split and the dear digits later, then the starts."""
+    """Part by part and split by split: one layer and two, the starts, three layers, and the dear digits."""
     cheap, starts = [d for d in ROWS if d != "digits"], [f"from {start}" for start in STARTS]
-    parts = [(ASKED, cheap), (ASKED[:2], ["digits"]), (starts, STARTED), (ASKED[2:], ["digits"])]
+    parts = [((ASKED[0], ASKED[1], ASKED[3]), cheap), (starts, STARTED), (ASKED[2:3], cheap), (ASKED, ["digits"])]
     return [Cell(d, ROWS[d], v, s) for variants, sets in parts for s in SPLITS for v in variants for d in sets]
 
 

@@ -9,7 +9,7 @@ from oracle import deep as loops
 from problems import CASES, PRIORS, name, problem
 
 from cmn_literate.beyond.deep import (
-    DEEP_UPDATES, Choice, DeepState, Experts, Mixture, Network, choice_logits, choice_table, choice_update, deep_elbo, deep_kl, deep_order, deep_sweep,
+    DEEP_UPDATES, Sticks, DeepState, Experts, Mixture, Network, choice_logits, choice_table, choice_update, deep_elbo, deep_kl, deep_order, deep_sweep,
     exact, expert_table, experts_pull, layer_update, level, link_table, mean_inputs, network_of, parameters_of, weights_of)
 from cmn_literate.beyond.depth import fit_deep
 from cmn_literate.engineering.fit import fit
@@ -26,7 +26,7 @@ each_size = pytest.mark.parametrize("sizes", SIZES, ids=lambda s: "-".join(map(s
 
 def deep_state(d):
     """The package's state of the oracle's."""
-    network = Network(tuple(map(Choice, d["beta_mu"], d["beta_cov"])), tuple(map(Experts, d["M"], d["V"], d["a"], d["b"])))
+    network = Network(tuple(map(Sticks, d["beta_mu"], d["beta_cov"])), tuple(map(Experts, d["M"], d["V"], d["a"], d["b"])))
     return DeepState(network, tuple(map(Mixture, d["gamma"], d["mu"], d["Sigma"])), tuple(d["tilts"]))
 
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import stdtrit
 
 from cmn_literate import CMNClassifier
-from cmn_literate.beyond.deep import Choice, Experts, Mixture, Network, exact, network_of, parameters_of
+from cmn_literate.beyond.deep import Sticks, Experts, Mixture, Network, exact, network_of, parameters_of
 from cmn_literate.beyond.depth import (
     choice_log_probs, complete_deep, deep_log_proba, deep_start, draw_paths, fit_deep, forward_moments, moments_log_proba, principal_axes)
 from cmn_literate.engineering.fit import fit
@@ -24,7 +24,7 @@ def network(widths=(2, 2, 1), experts=(3, 2), L=3, seed=0):
     """A Network of moderate weights and few degrees of freedom."""
     rng = RNG(seed)
     spd = lambda K, m: np.tile(0.1 * np.eye(m), (K, 1, 1)) + 0.02
-    choices = [Choice(rng.normal(size=(K - 1, m + 1)), spd(K - 1, m + 1)) for m, K in zip(widths, (*experts, L))]
+    choices = [Sticks(rng.normal(size=(K - 1, m + 1)), spd(K - 1, m + 1)) for m, K in zip(widths, (*experts, L))]
     made = [Experts(rng.normal(size=(K, h, m + 1)), spd(K, m + 1), rng.uniform(2, 5, K), rng.uniform(0.5, 2, (K, h)))
             for m, h, K in zip(widths, widths[1:], experts)]
     return Network(tuple(choices), tuple(made))
