@@ -163,10 +163,15 @@ def gap_table(records):
     for d, level in levels.items():
         cells = [gaps[v].get(d) for v in ASKED[1:]]
         rows.append([d, ROWS[d], f"{level:.2f}", *(c and f"{100 * c[0]:+.0f} ± {100 * c[1]:.0f}" for c in cells)])
-    means = [f"{100 * np.mean([m for m, _ in gaps[v].values()]):+.1f}" for v in ASKED[1:]]
-    rows.append(["mean", None, f"{np.mean(list(levels.values())):.2f}", *means])
+    rows.append(["mean", None, written(levels.values(), ".2f"), *(written((100 * m for m, _ in gaps[v].values()), "+.1f") for v in ASKED[1:])])
     return Table(["data", "rows", "1 layer, nats", *ASKED[1:]], rows, "lrrrrr",
                  "Log score less that of one layer, in hundredths of a nat, ± standard error over four splits")
+
+
+def written(numbers, how):
+    """The mean of numbers as text, None without any."""
+    numbers = list(numbers)
+    return f"{np.mean(numbers):{how}}" if numbers else None
 
 
 def mean_of(records, variant, name, some=tuple(ROWS)):
@@ -186,9 +191,9 @@ def level_table(records):
     rows = []
     for v in ASKED:
         numbers = [mean_of(records, v, name) for name in ("lpd", "moments_lpd", "accuracy", "ece")]
-        bound = [m for m, _ in differences(records, v, name="elbo").values()]
         better, worse, count = verdict(records, v)
-        rows.append([v, *(f"{number:.3f}" for number in numbers), f"{np.mean(bound):+.0f}", used(records, v),
+        rows.append([v, *(number and f"{number:.3f}" for number in numbers), written((m for m, _ in differences(records, v, name="elbo").values()), "+.0f"),
+                     used(records, v) or None,
                      None if v == "1 layer" else f"{better} / {worse} of {count}"])
     return Table(["network", "log score", "by moments", "accuracy", "ECE", "bound less that of 1 layer", "experts in use", "better / worse than 1 layer"],
                  rows, "lrrrrrrr", "Means over all sets and splits")
@@ -200,8 +205,8 @@ def start_table(records):
     for v in ("2 layers", *(f"from {s}" for s in STARTS)):
         fates = [f for f in (collapsed(records, c) for c in records if c.variant == v and c.dataset in STARTED) if f is not None]
         gaps, bounds = ([m for d, (m, _) in differences(records, v, base, name).items() if d in STARTED] for base, name in (("1 layer", "lpd"), ("2 layers", "elbo")))
-        rows.append([v.replace("2 layers", "greedy").removeprefix("from "), f"{sum(fates)} of {len(fates)}", f"{mean_of(records, v, 'lpd', STARTED):.3f}",
-                     f"{100 * np.mean(gaps):+.1f}", f"{np.mean(bounds):+.0f}", used(records, v, STARTED)])
+        rows.append([v.replace("2 layers", "greedy").removeprefix("from "), f"{sum(fates)} of {len(fates)}", f"{mean_of(records, v, 'lpd', STARTED) or 0:.3f}",
+                     written((100 * gap for gap in gaps), "+.1f"), written(bounds, "+.0f"), used(records, v, STARTED) or None])
     return Table(["start", "collapsed", "log score", "less 1 layer, hundredths", "bound less greedy's", "experts in use"], rows, "lrrrrr",
                  "Two layers by their start, five sets, four splits")
 
