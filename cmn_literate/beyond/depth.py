@@ -1,7 +1,10 @@
 # Tangled from book/beyond/depth.ipynb by tools/tangle.py; edit the notebook, not this file.
 """What depth buys
 
-CLAIMTEXT
+Two layers of two experts can do what takes four in one layer, but the climb from a greedy start,
+which keeps what one layer can do, does not lead there. Forecasts go by paths, with a stated error,
+or by moments. On ten data sets a second layer lowers the bound by about a hundred nats and the log
+score on most sets; it helps on one, as a funnel for many columns.
 """
 
 __all__ = ["forward_moments", "choice_log_probs", "draw_paths", "deep_log_proba",

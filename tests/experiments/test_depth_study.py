@@ -59,6 +59,16 @@ def test_made_rows_are_spirals_and_squares():
     assert X.shape == (200, 64) and len(y_test) == 200 and not {r.tobytes() for r in X} & {r.tobytes() for r in X_test}
 
 
+def test_levels_are_of_what_all_networks_have():
+    names = {"lpd": -1.0, "moments_lpd": -1.0, "accuracy": 0.5, "ece": 0.1, "elbo": -10.0, "in_use_1": 2.0}
+    one = {v: {study.Cell("iris", 50, v, s): {"metrics": names | {"accuracy": 0.5 + 0.1 * (s == 40)}} for s in study.SPLITS} for v in study.ASKED}
+    records = one["1 layer"] | one["2 layers"] | dict(list(one["1 layer, 12 experts"].items())[:1]) | dict(list(one["3 layers"].items())[:1])
+    assert {(c.dataset, c.split) for c in study.common(records, study.ASKED)} == {("iris", 40)}
+    text = repr(study.level_table(records))
+    assert "3 layers" not in text and text.count("0.600") == 3
+    assert "3 layers" in repr(study.level_table(records | one["3 layers"] | one["1 layer, 12 experts"]))
+
+
 def test_report_has_every_network():
     lines = "\n".join(study.report(studies.records("depth")))
     assert all(v in lines for v in study.ASKED) and "two layers less one of twelve experts" in lines
