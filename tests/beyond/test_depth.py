@@ -93,7 +93,7 @@ def test_moments_are_those_of_draws():
         square = (x2 - second.mu[0, k, 0]) ** 2
         assert abs(x2.mean() - second.mu[0, k, 0]) < 4 * x2.std() / R**0.5
         assert abs(square.mean() - second.Sigma[0, k, 0, 0]) < 5 * square.std() / R**0.5
-    assert_allclose(second.gamma.sum(1), 1, rtol=1e-9)
+    assert_allclose(second.gamma, np.einsum("nc,nck->nk", first.gamma, np.exp(choice_log_probs(first, net.choices[1]))), rtol=1e-12)
     assert_allclose(np.exp(moments_log_proba(net, X)).sum(1), 1, rtol=1e-9)
 
 
