@@ -44,7 +44,8 @@ LEARNERS = {"cavi": "cmn_literate.engineering.runs:CAVI",
             "shared-map": "cmn_literate.beyond.shared_draws:SHARED_MAP",
             "shared-bbvi": "cmn_literate.beyond.shared_draws:SHARED_BBVI",
             "shared-nuts": "cmn_literate.beyond.shared_draws:SHARED_NUTS",
-            "shared-gibbs": "cmn_literate.beyond.shared_draws:SHARED_GIBBS"}
+            "shared-gibbs": "cmn_literate.beyond.shared_draws:SHARED_GIBBS",
+            "deep": "cmn_literate.beyond.depth:DEEP"}
 
 
 def find_learner(name):
