@@ -39,12 +39,12 @@ LEARNERS = {"cavi": "cmn_literate.engineering.runs:CAVI",
             "bbvi": "cmn_literate.roads.bbvi:BBVI",
             "nuts": "cmn_literate.roads.posterior:NUTS",
             "gibbs": "cmn_literate.roads.gibbs:GIBBS",
-            "structured": "cmn_literate.beyond.lean:STRUCTURED",
             "shared-means": "cmn_literate.beyond.shared_means:SHARED_MEANS",
             "shared-map": "cmn_literate.beyond.shared_draws:SHARED_MAP",
             "shared-bbvi": "cmn_literate.beyond.shared_draws:SHARED_BBVI",
             "shared-nuts": "cmn_literate.beyond.shared_draws:SHARED_NUTS",
             "shared-gibbs": "cmn_literate.beyond.shared_draws:SHARED_GIBBS",
+            "structured": "cmn_literate.beyond.lean:STRUCTURED",
             "deep": "cmn_literate.beyond.depth:DEEP"}
 
 

@@ -50,7 +50,7 @@ def models():
 
 
 def test_registry_names():
-    assert set(LEARNERS) == {"cavi", "shared-means", "deep", *SMALL, *(f"shared-{name}" for name in SMALL if name != "mle")}
+    assert set(LEARNERS) == {"cavi", "shared-means", "structured", "deep", *SMALL, *(f"shared-{name}" for name in SMALL if name != "mle")}
     for name, options in SMALL.items():
         assert set(options) <= set(find_learner(name).options)
 

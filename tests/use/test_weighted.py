@@ -91,7 +91,7 @@ def test_every_method_says_what_weights_it_takes(monkeypatch):
     assert {name: find_learner(name).weights for name in LEARNERS} == {
         "cavi": "any", "mle": "any", "map": "any", "bbvi": "any", "nuts": "any", "gibbs": "whole",
         "shared-means": "none", "shared-map": "any", "shared-bbvi": "any", "shared-nuts": "any", "shared-gibbs": "whole",
-        "deep": "none"}
+        "structured": "any", "deep": "none"}
     monkeypatch.setitem(LEARNERS, "plain", find_learner("cavi")._replace(weights="none"))
     with pytest.raises(ValueError, match="method 'plain' takes no weights; those that do: cavi, mle"):
         make(method="plain").fit(X, Y, sample_weight=COUNT)
