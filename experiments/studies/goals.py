@@ -1,0 +1,122 @@
+"""Three questions to the candidates for a default that no grid of data sets asks: pure noise, digits, and many rows.
+
+Protocol, written before the first record.
+    Candidates  Of the study of defaults: paper, shared, hyperplanes x 4, shared hyperplanes x 4, mix, ridge; their fits are made by its code, at
+                most 200 sweeps, tol 1e-6.
+    noise       Labels that are independent of the inputs: 100 rows of 20 normal columns and two classes, 300 rows of 30 and three; numbers 0 to 7,
+                ten experts, 300 test rows.  Goal: no worse than ridge by more than .05 nats, in the mean over the numbers.
+    digits      8 x 8, 1,297 training and 500 test rows, splits 0 to 3, without the two dearest candidates (paper, hyperplanes x 4); ten experts,
+                and five on splits 0 to 2.  Goal: accuracy .965 and log score -.12.
+    large       50,000 rows of 54 columns and seven unequal classes (see `many_rows`), 5,000 test rows, seeds 0 to 2, two processes; here the
+                estimator is asked, not the fits: the option first_rows with 2,500, 5,000 and 10,000 rows.  Goal: 60 seconds of a clock.
+A record holds all candidates of a cell, in the order of ASKED; what a part leaves out is empty.
+"""
+import time
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from experiments.run import held_out, plain
+from experiments.studies import defaults
+from experiments.studies.others import forecast, standardised
+from experiments.tables import Table
+
+BEGUN = True                                            # not all cells are stored yet
+TOLERANCE = 2e-3
+TIMED = ("seconds", "clock")
+NOISE = {"noise 2": (100, 20, 2), "noise 3": (300, 30, 3)}
+ASKED = ("paper", "shared", "hyperplanes x 4", "shared hyperplanes x 4", "mix", "ridge")
+DIGITS = (1297, 500)
+NAMES = ("lpd", "accuracy", "ece")
+
+
+class Cell(NamedTuple):
+    """All candidates on one draw of a part, with so many experts."""
+    part: str
+    experts: int
+    number: int
+
+
+def plan():
+    """Noise first, then digits."""
+    cells = [Cell(part, 10, i) for i in range(8) for part in NOISE]
+    return cells + [Cell("digits", 10, i) for i in range(4)] + [Cell("digits", 5, i) for i in range(3)]
+
+
+def rows_of(cell):
+    """Training and test rows of a cell, standardised by the training rows: Z, y, Z, y, number of classes."""
+    from cmn_literate.use.datasets import stratified_split
+
+    if cell.part == "digits":
+        X, y = defaults.draw("digits", 0)
+        train, test = stratified_split(y, *DIGITS, np.random.default_rng(200 + cell.number))
+        L = 10
+    else:
+        (n, d, L), rng = NOISE[cell.part], np.random.default_rng(300 + cell.number)
+        X, y = rng.normal(size=(n + 300, d)), rng.integers(0, L, n + 300)
+        train, test = np.arange(n), np.arange(n, n + 300)
+    Z = standardised(X, train)
+    return Z[train], y[train], Z[test], y[test], L
+
+
+def asked(cell):
+    """The candidates of a cell."""
+    return ASKED if cell.part in NOISE else tuple(name for name in ASKED if name not in ("paper", "hyperplanes x 4"))
+
+
+def run(cell, records=None, data_home=None, models=None):
+    """All fits of a cell, and the scores of the candidates."""
+    from cmn_literate.engineering.quadrature import predict_log_proba
+
+    Z, y, Z_new, truth, L = rows_of(cell)
+    log_p, spent = {}, {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in dict.fromkeys(f for candidate in asked(cell) for f in defaults.CANDIDATES[candidate]):
+            clock = time.process_time()
+            if name[0] == "ridge":
+                log_p[name], _ = forecast("logistic", Z, y, Z_new, 0, cell.part)
+            else:
+                log_p[name] = predict_log_proba(defaults.fit_one(name, Z, y, L, cell.experts).parameters, Z_new)
+            spent[name] = time.process_time() - clock
+    scores = {name: [None] * len(ASKED) for name in (*NAMES, "seconds")}
+    for candidate in asked(cell):
+        fits, i = defaults.CANDIDATES[candidate], ASKED.index(candidate)
+        mixed = held_out(truth, logsumexp([log_p[f] for f in fits], axis=0) - np.log(len(fits)))
+        for name in NAMES:
+            scores[name][i] = plain(mixed[name], 5)
+        scores["seconds"][i] = round(sum(spent[f] for f in fits), 3)
+    return {"setting": {"max_sweeps": defaults.SWEEPS}, "metrics": scores}
+
+
+# ---- reading the records
+
+def values(records, part, n_experts, name):
+    """(numbers, candidates) of a metric, of what is stored; nan where a candidate is left out."""
+    found = [r["metrics"][name] for c, r in sorted(records.items()) if (c.part, c.experts) == (part, n_experts)]
+    return np.array(found, float).reshape(len(found), len(ASKED))
+
+
+def part_table(records, part, n_experts):
+    """A Table: score of every candidate, and the difference to ridge, paired by number, with its standard error."""
+    lpd, rows, ridge = values(records, part, n_experts, "lpd"), [], ASKED.index("ridge")
+    mean_of = lambda name, i: values(records, part, n_experts, name)[:, i].mean()
+    for i, name in enumerate(ASKED):
+        if np.isnan(lpd[:, i]).any():
+            continue
+        gap = lpd[:, i] - lpd[:, ridge]
+        error = gap.std(ddof=1) / len(gap) ** 0.5 if len(gap) > 1 else np.nan
+        rows.append([name, f"{lpd[:, i].mean():.3f}", None if i == ridge else f"{gap.mean():+.3f} ± {error:.3f}",
+                     None if i == ridge else f"{gap.min():+.3f}", f"{mean_of('accuracy', i):.3f}", f"{mean_of('ece', i):.3f}", f"{mean_of('seconds', i):.1f}"])
+    return Table(["candidate", "log score", "less ridge", "worst", "accuracy", "ECE", "CPU s"], rows, "lrrrrrr",
+                 f"{part}, {n_experts} experts, {len(lpd)} draws; ± standard error over draws")
+
+
+def report(records):
+    """Lines: how far it is, and a table for each part."""
+    yield f"{len(records)} of {len(plan())} cells"
+    for part, n_experts in dict.fromkeys((c.part, c.experts) for c in plan()):
+        if len(values(records, part, n_experts, "lpd")):
+            yield from (*repr(part_table(records, part, n_experts)).splitlines(), "")

@@ -1,0 +1,33 @@
+"""Faults of several ascents behind one estimator: (id, old text, new text, test files that may notice)."""
+TESTS = ("test_several.py",)
+
+FAULTS = [
+    ("several-kinds-swapped", '("cavi",) * plain + ("shared-means",) * shared', '("cavi",) * shared + ("shared-means",) * plain', TESTS),
+    ("several-none-is-enough", "if not plain + shared:", "if not plain + shared + 1:", TESTS),
+    ("several-members-without-options", "{name: o[name] for name in known}", "{}", TESTS),
+    ("several-bound-of-the-best", "return np.mean(list(traces), axis=0)", "return np.max(list(traces), axis=0)", TESTS),
+    ("several-bound-is-a-sum", "return np.mean(list(traces), axis=0)", "return np.sum(list(traces), axis=0)", TESTS),
+    ("several-ended-members-fall-to-zero", 'mode="edge")', 'mode="constant")', TESTS),
+    ("several-counts-the-fewest-sweeps", "return max(one.n_sweeps", "return min(one.n_sweeps", TESTS),
+    ("several-one-has-converged", "return all(one.converged", "return any(one.converged", TESTS),
+    ("several-first-member-speaks", "for one in result.members])", "for one in result.members[:1]])", TESTS),
+    ("several-stop-by-the-last-sweep", "bounds[-1] - bounds[t // 2 - 1] < gain", "bounds[-1] - bounds[-2] < gain", TESTS),
+    ("several-stop-by-all-sweeps", "bounds[-1] - bounds[t // 2 - 1] < gain", "bounds[-1] - bounds[0] < gain", TESTS),
+    ("several-stop-at-once", "return t > least and", "return t > 1 and", TESTS),
+    ("several-stop-one-early", "return t > least and", "return t >= least and", TESTS),
+    ("several-gain-of-one-row", 'o["gain"] * shares.sum())', 'o["gain"])', TESTS),
+    ("several-gain-by-rows-not-weights", 'o["gain"] * shares.sum())', 'o["gain"] * len(y))', TESTS),
+    ("several-old-rule-forgotten", "ended = state.converged or settled(bounds, self.gain)", "ended = settled(bounds, self.gain)", TESTS),
+    ("several-new-rule-forgotten", "ended = state.converged or settled(bounds, self.gain)", "ended = state.converged", TESTS),
+    ("several-part-with-its-own-weights", "weight[stay] * (weight.sum() / weight[stay].sum())", "weight[stay]", TESTS),
+    ("several-part-evenly", "weight[stay] * (weight.sum() / weight[stay].sum())", "np.full(rows, weight.sum() / rows)", TESTS),
+    ("several-part-is-the-first-rows", "np.sort(rng.permutation(len(weight))[:rows])", "np.arange(rows)", TESTS),
+    ("several-part-too-often", "if len(y) >= 4 * few:", "if len(y) >= 2 * few:", TESTS),
+    ("several-part-never", "if len(y) >= 4 * few:", "if False:", TESTS),
+    ("several-start-of-the-part-unused", "states = [s._replace(parameters=p) for s, p in zip(states, ends)]", "list(ends)", TESTS),
+    ("several-members-of-one-stream", "n_classes=n_classes, rng=child,", "n_classes=n_classes, rng=rng,", TESTS),
+    ("several-weights-forgotten", "works = [begin(Z, y, weight=weight) for begin in each]", "works = [begin(Z, y) for begin in each]", TESTS),
+    ("several-checkpoint-of-another-gain", '"several", kinds, o["gain"], few,', '"several", kinds, few,', TESTS),
+    ("several-file-forgets-what-is-above", 'kinds = ["shared-means" if isinstance(one, HigherFit) else "cavi"', 'kinds = ["cavi" if isinstance(one, HigherFit) else "cavi"', TESTS),
+    ("several-file-of-the-first-member", 'name.startswith(f"{i}.")', 'name.startswith("0.")', TESTS),
+]
