@@ -70,7 +70,7 @@ def test_a_climb_is_scored_where_it_stops(monkeypatch):
 # ---- goals
 
 def test_plan_of_goals_is_its_protocol():
-    assert set(studies.records("goals")) <= set(goals.plan()) and len(set(goals.plan())) == 2 * 8 + 4 + 3
+    assert set(studies.records("goals")) <= set(goals.plan()) and len(set(goals.plan())) == 2 * 8 + 3 + 4 + 3
     Z, y, Z_new, truth, L = goals.rows_of(goals.Cell("noise 3", 10, 2))
     assert Z.shape == (300, 30) and Z_new.shape == (300, 30) and L == 3 and set(y) == set(truth) == {0, 1, 2}
     assert abs(np.corrcoef(np.column_stack([Z, y]).T)[-1, :-1]).max() < 0.25                    # nothing to be learned
@@ -80,10 +80,10 @@ def test_plan_of_goals_is_its_protocol():
 
 
 def test_goals_are_paired_with_ridge():
-    lpd = lambda i: [-1.0 - 0.1 * i, -0.9, None, -0.8, -0.7 + 0.01 * i, -0.7]
+    lpd = lambda i: [-1.0 - 0.1 * i, -0.9, None, -0.8, -0.7 + 0.01 * i, -0.7, None]
     records = {goals.Cell("digits", 10, i): {"metrics": {**dict.fromkeys(("lpd", "accuracy", "ece", "seconds"), lpd(i))}} for i in range(4)}
     table = goals.part_table(records, "digits", 10)
-    assert [row[0] for row in table.rows] == [name for i, name in enumerate(goals.ASKED) if i != 2]
+    assert [row[0] for row in table.rows] == [name for i, name in enumerate(goals.ASKED) if i not in (2, 6)]
     assert table.rows[3][2].startswith("+0.015 ± 0.006") and table.rows[0][3] == "-0.600" and table.rows[-1][2] == "–"
     assert "1 of" not in next(goals.report(records)) and any("4 draws" in line for line in goals.report(records))
 
