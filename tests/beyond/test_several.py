@@ -106,10 +106,10 @@ def test_it_ends_by_the_rule_without_a_warning():
 def test_weights_are_copies():
     count = np.random.default_rng(2).integers(0, 4, len(X))
     copies = np.repeat(np.arange(len(X)), count)
-    how = {"max_sweeps": 60, "gain": 0.05, "init": "random"}
+    how = {"max_sweeps": 150, "gain": 0.15, "init": "random"}
     one, many = make(**how).fit(X, Y, sample_weight=count), make(**how).fit(X[copies], Y[copies])
     assert [m.n_sweeps for m in one.fits_[0].members] == [m.n_sweeps for m in many.fits_[0].members]
-    assert one.converged_ and min(m.n_sweeps for m in one.fits_[0].members) < 60
+    assert one.converged_ and min(m.n_sweeps for m in one.fits_[0].members) < 150
     assert_allclose(one.predict_proba(X), many.predict_proba(X), rtol=1e-7, atol=1e-10)
 
 
@@ -134,12 +134,12 @@ def test_a_part_weighs_as_much_as_all():
 
 
 def test_many_rows_begin_on_a_part():
-    x, y = make_pinwheels(1200, np.random.default_rng(5))
+    x, y = make_pinwheels(600, np.random.default_rng(5))
     # bounds after the first sweep over all rows: a climb on a part has come far by then
-    how = {"max_sweeps": 40, "n_experts": 5}
-    first, plain, late = (make(**how, first_rows=rows).fit(x, y).fits_[0].members for rows in (300, None, 301))
+    how = {"max_sweeps": 25, "n_experts": 4, "plain": 1, "shared": 1}
+    first, plain, late = (make(**how, first_rows=rows).fit(x, y).fits_[0].members for rows in (150, None, 151))
     for a, b, c in zip(first, plain, late):
-        assert a.elbo[0] > b.elbo[0] + 100 and b.elbo[0] == c.elbo[0]
+        assert a.elbo[0] > b.elbo[0] + 50 and b.elbo[0] == c.elbo[0]
         assert (np.diff(a.elbo[1:]) > -1e-6).all()
 
 
@@ -202,7 +202,7 @@ def test_rows_that_pass_by_are_refused_by_name(tmp_path):
     np.savetxt(path := tmp_path / "rows.csv", np.column_stack([X, CODES]), delimiter=",", header="u,v,y", comments="")
     with pytest.raises(ValueError, match="^method: expected cavi .* got 'several'"):
         make(memory=1000).fit(str(path), "y")
-    with pytest.raises(ValueError, match='^method: expected "cavi" for partial_fit, got several'):
+    with pytest.raises(ValueError, match='^method: expected "cavi" for partial_fit, got .several.'):
         make().partial_fit(X, Y, classes=list("abcde"))
 
 
