@@ -1,8 +1,8 @@
 # Tangled from book/beyond/several.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Several ascents, one forecast"""
 
-__all__ = ["kinds_of", "member_settings", "SeveralFit", "forecast_several", "settled", "part_of",
-           "Member", "several_work", "pack_several", "SEVERAL"]
+__all__ = ["kinds_of", "member_settings", "SeveralFit", "forecast_several", "part_of", "Member",
+           "most_sweeps", "several_work", "pack_several", "SEVERAL"]
 
 
 # book/beyond/several.ipynb, cell several-02
@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cmn_literate.beyond.shared_means import SHARED_MEANS, Higher, HigherAscent, HigherFit
-from cmn_literate.checks import check_count, check_positive
+from cmn_literate.checks import check_count
 from cmn_literate.engineering.chains import spawn
-from cmn_literate.engineering.runs import Ascent, Run, Work, drive, predict_factors
+from cmn_literate.engineering.runs import (
+    Ascent, Run, Work, drive, has_converged, predict_factors)
 from cmn_literate.learners import Learner, find_learner, learner_options
 from cmn_literate.network.latents import Parameters
 from cmn_literate.storage import generator_state
@@ -76,15 +77,7 @@ def forecast_several(result, Z):
     return average_log_proba([predict_factors(one, Z) for one in result.members])
 
 
-# book/beyond/several.ipynb, cell several-09
-def settled(bounds, gain, least=20):
-    """Whether the second half of the sweeps so far gained less than `gain`.
-    [eq-several-stop]   bounds (t,) after each sweep, gain in the same unit"""
-    t = len(bounds)
-    return t > least and bounds[-1] - bounds[t // 2 - 1] < gain
-
-
-# book/beyond/several.ipynb, cell several-11
+# book/beyond/several.ipynb, cell several-13
 def part_of(weight, rows, rng):
     """Some of the rows, drawn without replacement, which weigh as much as all.
     [eq-several-part]   weight (N,) > 0, rng Generator -> indices (rows,), weights"""
@@ -92,31 +85,27 @@ def part_of(weight, rows, rng):
     return stay, weight[stay] * (weight.sum() / weight[stay].sum())
 
 
-# book/beyond/several.ipynb, cell several-14
+# book/beyond/several.ipynb, cell several-16
 class Member(NamedTuple):
-    """State of one ascent among several.  [eq-several-stop]
+    """State of one ascent among several.  [eq-several-bound]
 
-    place  which of them;  state  Ascent or HigherAscent;  bounds  after each sweep
+    place  which of them;  state  Ascent or HigherAscent
     """
     place: int
     state: tuple
-    bounds: tuple
 
 
 class _Step(NamedTuple):
     """A sweep of whichever member it is given."""
     steps: tuple
-    gain: float                                             # of all rows, nats
 
     def __call__(self, member, t):
         state, row = self.steps[member.place](member.state, t)
-        bounds = (*member.bounds, state.bound)
-        ended = state.converged or settled(bounds, self.gain)
-        return Member(member.place, state._replace(converged=bool(ended)), bounds), row
+        return member._replace(state=state), row
 
 
 def _ended(member):
-    return member.state.converged
+    return has_converged(member.state)
 
 
 def _climb(begin, Z, y, weight, rows, rng):
@@ -129,19 +118,27 @@ def _climb(begin, Z, y, weight, rows, rng):
     return work.finish(run).parameters
 
 
-# book/beyond/several.ipynb, cell several-15
+# book/beyond/several.ipynb, cell several-17
+def most_sweeps(settings, rows):
+    """How many sweeps over so many rows: max_sweeps, or fewer where each row would be
+    visited too often, but never less than 20.  [eq-several-visits]"""
+    visits = check_count(learner_options(settings)["visits"], "visits")
+    return min(settings.max_sweeps, max(20, visits // rows))
+
+
 def several_work(Z, y, n_classes, settings, rng, weight=None):
     """All members as the chains of one Work, which finishes as a SeveralFit.
-    [eq-several-average, eq-several-stop, eq-several-part]
+    [eq-several-average, eq-several-part, eq-several-visits]
 
     Z (N,d), y (N,) in 0..L-1, weight (N,) or None; settings: those of the members, and
     method_options;  rng Generator, of which each member has a child
     """
     o, origin, kinds = learner_options(settings), generator_state(rng), kinds_of(settings)
-    check_positive(o["gain"], "gain")
     few = len(y) if o["first_rows"] is None else check_count(o["first_rows"], "first_rows", 2)
+    total, short = most_sweeps(settings, len(y)), copy(settings)
+    short.max_sweeps = most_sweeps(settings, 2 * few)
     each = [partial(find_learner(kind).begin, n_classes=n_classes, rng=child,
-                    settings=member_settings(settings, kind))
+                    settings=member_settings(short, kind))
             for kind, child in zip(kinds, spawn(rng, len(kinds)))]
     works = [begin(Z, y, weight=weight) for begin in each]
     shares = np.ones(len(y)) if weight is None else weight
@@ -151,21 +148,20 @@ def several_work(Z, y, n_classes, settings, rng, weight=None):
         if len(y) >= 4 * few:
             ends = (_climb(begin, Z, y, shares, few, begin.keywords["rng"]) for begin in each)
             states = [s._replace(parameters=p) for s, p in zip(states, ends)]
-        return [Member(i, state, ()) for i, state in enumerate(states)]
+        return list(map(Member, range(len(states)), states))
 
     def finish(run):
         parts = zip(works, run.states, run.done, run.kept)
         return SeveralFit(tuple(work.finish(Run([m.state], [done], [kept], run.reason))
                                 for work, m, done, kept in parts))
 
-    step = _Step(tuple(work.step for work in works), o["gain"] * shares.sum())
-    problem = ("several", kinds, o["gain"], few, *(work.problem for work in works))
-    return Work(start, step, settings.max_sweeps, finish, problem, origin,
-                lambda states, c: states[c].state.bound, _ended, every=100,
+    problem = ("several", kinds, few, *(work.problem for work in works))
+    return Work(start, _Step(tuple(work.step for work in works)), total, finish, problem,
+                origin, lambda states, c: states[c].state.bound, _ended, every=100,
                 kinds=(Member, Ascent, HigherAscent, Parameters, Higher))
 
 
-# book/beyond/several.ipynb, cell several-16
+# book/beyond/several.ipynb, cell several-18
 def pack_several(result):
     """Arrays of all members, each name after the number of its member.
     [eq-several-average]   -> dict"""
@@ -187,7 +183,7 @@ def _unpack(arrays, settings):
 
 SEVERAL = Learner(
     several_work, forecast_several, pack_several, _unpack,
-    options={**SHARED_MEANS.options, "plain": 2, "shared": 2, "gain": 3e-3,
-             "first_rows": 5000},
+    options={**SHARED_MEANS.options, "plain": 2, "shared": 2,
+             "first_rows": 5000, "visits": 1_000_000},
     steps=lambda settings: settings.max_sweeps, objective="ELBO", step="sweep",
-    advice="raise max_sweeps or the option gain", weights="any")
+    advice="raise max_sweeps, tol or the option visits", weights="any")

@@ -54,7 +54,7 @@ def met(rule, trace):
     climb with accelerated axes may not, gains less than anything."""
     kind, most = rule
     n = len(trace)
-    back = {"sweep": 1, "window": 20, "doubling": max(n - n // 2, 10)}[kind]
+    back = {"sweep": 1, "window": 20, "doubling": n - n // 2 if n >= 20 else n}[kind]
     return n > back and trace[-1] - trace[-1 - back] < most
 
 
