@@ -25,9 +25,9 @@ Y = np.array(list("abcde"))[CODES]
 
 
 def make(**options):
-    own = {name: options.pop(name) for name in list(options) if name in SEVERAL.options}
+    own = {"plain": 2, "shared": 2} | {name: options.pop(name) for name in list(options) if name in SEVERAL.options}
     return CMNClassifier.paper(**{"n_experts": 4, "max_sweeps": 12, "random_state": 0, "init": "hyperplanes", "method": "several",
-                                  "method_options": own or None, **options})
+                                  "method_options": own, **options})
 
 
 
@@ -38,7 +38,7 @@ def fitted():
         return make().fit(X, Y)
 
 
-def test_two_of_each_unless_asked_otherwise(fitted):
+def test_members_are_what_was_asked_for(fitted):
     (several,) = fitted.fits_
     assert isinstance(several, SeveralFit) and [type(one) for one in several.members] == [Fit, Fit, HigherFit, HigherFit]
     assert several.members[2].priors == scaled_priors(Priors(), 3) and several.members[2].above == Above(10 / 3)
