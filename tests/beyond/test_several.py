@@ -25,7 +25,9 @@ Y = np.array(list("abcde"))[CODES]
 
 
 def make(**options):
-    own = {"plain": 2, "shared": 2} | {name: options.pop(name) for name in list(options) if name in SEVERAL.options}
+    own = {name: options.pop(name) for name in list(options) if name in SEVERAL.options}
+    if "method" not in options:
+        own = {"plain": 2, "shared": 2} | own
     return CMNClassifier.paper(**{"n_experts": 4, "max_sweeps": 12, "random_state": 0, "init": "hyperplanes", "method": "several",
                                   "method_options": own, **options})
 
