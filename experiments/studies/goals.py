@@ -52,7 +52,7 @@ def many_rows(n, rng):
     from sklearn.datasets import make_classification
 
     X, y = make_classification(n, n_features=54, n_informative=16, n_redundant=8, n_classes=7, n_clusters_per_class=3, class_sep=1.5,
-                               flip_y=0.02, weights=SHARES, random_state=int(rng.integers(2**31)))
+                               flip_y=0.02, weights=list(SHARES), random_state=int(rng.integers(2**31)))
     X = (X - X.mean(0)) / X.std(0)
     return X + 0.5 * X[:, rng.permutation(54)] * X[:, rng.permutation(54)], y
 
