@@ -77,12 +77,12 @@ def test_version_and_help():
 
 
 def test_fit_reports(place):
-    done = run("fit", place / "train.csv", "--target", "kind", "--experts", 4, "--max-sweeps", 40, "--test", place / "test.csv", process=True)
+    done = run("fit", place / "train.csv", "--target", "kind", "--experts", 4, "--max-sweeps", 40, "--method", "cavi", "--test", place / "test.csv", process=True)
     lines = dict(line.split(None, 1) if not line.startswith("log") else ("log", line[9:].strip()) for line in done.stdout.splitlines()
                  if not line.startswith("held"))
     assert lines["rows"] == "60, 2 columns" and "same (" in lines["classes"] and "40 sweeps" in lines["fit"]
     assert done.stderr == ""                                          # no progress bar in a pipe, no warning
-    model = CMNClassifier.paper(n_experts=4, max_sweeps=40, random_state=0)
+    model = CMNClassifier(n_experts=4, max_sweeps=40, random_state=0, method="cavi")
     with pytest.warns(UserWarning):
         model.fit(X[:60], Y[:60])
     assert lines["ELBO"] == f"{model.elbo_:.3f} nats"
