@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -101,6 +102,13 @@ def _best_by_holdout(est, Z, codes, weight, rngs):
 
 
 # book/use/classifier.ipynb, cell classifier-36
+def _takes_chunks(est):
+    """Asked by hasattr: the averages and the shared mean cannot go on with new rows."""
+    if est.method in ("several", "shared-means"):
+        raise AttributeError(f'method: expected "cavi" for partial_fit, got {est.method!r}')
+    return True
+
+
 class CMNClassifier(Insight, Estimator):
     """Conditional mixture network: a probability for every class.
 
@@ -186,6 +194,7 @@ class CMNClassifier(Insight, Estimator):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
+    @available_if(_takes_chunks)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from further rows X (n, d), y (n,), which are not kept.   -> self
 

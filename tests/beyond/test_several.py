@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from cmn_literate import CMNClassifier
 from cmn_literate.beyond.shared_means import Above, HigherFit, scaled_priors
 from cmn_literate.beyond.several import SEVERAL, SeveralFit, kinds_of, most_sweeps, part_of
-from cmn_literate.engineering.fit import Fit
+from cmn_literate.engineering.fit import Fit, fit
 from cmn_literate.inputs import PAPER, USUAL
 from cmn_literate.learners import members_of
 from cmn_literate.network.simulate import Priors
@@ -54,6 +54,9 @@ def test_members_are_what_was_asked_for(fitted):
 def test_members_start_apart(fitted):
     members = fitted.fits_[0].members
     assert not np.allclose(members[0].elbo[0], members[1].elbo[0]) and not np.allclose(members[2].elbo[0], members[3].elbo[0])
+    children = np.random.default_rng(0).spawn(1)[0].spawn(4)                      # each has a stream of its own, as if it were alone
+    alone = fit(fitted.inputs(X), CODES, 4, rng=children[1], init="hyperplanes", max_sweeps=12)
+    assert_allclose(members[1].elbo, alone.elbo, rtol=1e-9)
     again = make().fit(X, Y)
     assert_array_equal(again.predict_log_proba(X), fitted.predict_log_proba(X))
     assert not np.array_equal(make(random_state=1).fit(X, Y).predict_log_proba(X), fitted.predict_log_proba(X))
@@ -209,8 +212,12 @@ def test_rows_that_pass_by_are_refused_by_name(tmp_path):
     np.savetxt(path := tmp_path / "rows.csv", np.column_stack([X, CODES]), delimiter=",", header="u,v,y", comments="")
     with pytest.raises(ValueError, match="^method: expected cavi .* got 'several'"):
         make(memory=1000).fit(str(path), "y")
-    with pytest.raises(ValueError, match='^method: expected "cavi" for partial_fit, got .several.'):
-        make().partial_fit(X, Y, classes=list("abcde"))
+    for method in ("several", "shared-means"):
+        est = make(method="several") if method == "several" else CMNClassifier.paper(method=method)
+        assert not hasattr(est, "partial_fit") and hasattr(CMNClassifier.paper(), "partial_fit")
+        with pytest.raises(AttributeError, match="partial_fit") as told:
+            est.partial_fit(X, Y, classes=list("abcde"))
+        assert str(told.value.__cause__) == f'method: expected "cavi" for partial_fit, got {method!r}'
 
 
 def test_a_climb_on_a_part_is_short(monkeypatch):
