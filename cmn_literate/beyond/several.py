@@ -86,7 +86,7 @@ def forecast_several(result, Z):
     return average_log_proba([predict_factors(one, Z) for one in result.members])
 
 
-# book/beyond/several.ipynb, cell several-13
+# book/beyond/several.ipynb, cell several-15
 def part_of(weight, rows, rng):
     """Some of the rows, drawn without replacement, which weigh as much as all.
     [eq-several-part]   weight (N,) > 0, rng Generator -> indices (rows,), weights"""
@@ -94,7 +94,7 @@ def part_of(weight, rows, rng):
     return stay, weight[stay] * (weight.sum() / weight[stay].sum())
 
 
-# book/beyond/several.ipynb, cell several-16
+# book/beyond/several.ipynb, cell several-18
 class Member(NamedTuple):
     """State of one ascent among several.  [eq-several-bound]
 
@@ -127,7 +127,7 @@ def _climb(begin, Z, y, weight, rows, rng):
     return work.finish(run).parameters
 
 
-# book/beyond/several.ipynb, cell several-17
+# book/beyond/several.ipynb, cell several-19
 def most_sweeps(settings, rows):
     """How many sweeps over so many rows: max_sweeps, or fewer where each row would be
     visited too often, but never less than 20.  [eq-several-visits]"""
@@ -170,7 +170,7 @@ def several_work(Z, y, n_classes, settings, rng, weight=None):
                 kinds=(Member, Ascent, HigherAscent, Parameters, Higher))
 
 
-# book/beyond/several.ipynb, cell several-18
+# book/beyond/several.ipynb, cell several-20
 def pack_several(result):
     """Arrays of all members, each name after the number of its member.
     [eq-several-average]   -> dict"""

@@ -150,11 +150,11 @@ def part_table(records, part, n_experts):
         if np.isnan(lpd[:, i]).any():
             continue
         gap = lpd[:, i] - lpd[:, ridge]
-        error = gap.std(ddof=1) / len(gap) ** 0.5 if len(gap) > 1 else np.nan
-        rows.append([name, f"{lpd[:, i].mean():.3f}", None if i == ridge else f"{gap.mean():+.3f} ± {error:.3f}",
+        error = f" ± {gap.std(ddof=1) / len(gap) ** 0.5:.3f}" if len(gap) > 1 else ""
+        rows.append([name, f"{lpd[:, i].mean():.3f}", None if i == ridge else f"{gap.mean():+.3f}{error}",
                      None if i == ridge else f"{gap.min():+.3f}", f"{mean_of('accuracy', i):.3f}", f"{mean_of('ece', i):.3f}", f"{mean_of('seconds', i):.1f}"])
     return Table(["candidate", "log score", f"less {rival}", "worst", "accuracy", "ECE", "CPU s"], rows, "lrrrrrr",
-                 f"{part}, {n_experts} experts, {len(lpd)} draws; ± standard error over draws")
+                 f"{part}, {n_experts} experts, " + (f"{len(lpd)} draws; ± standard error over draws" if len(lpd) > 1 else "1 draw"))
 
 
 def report(records):
