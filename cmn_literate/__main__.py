@@ -16,7 +16,7 @@ import numpy as np
 from cmn_literate import __version__
 from cmn_literate.csv_rows import plain, standard_input
 from cmn_literate.file_sources import PARQUET, CsvSource
-from cmn_literate.inputs import CONSTRAINTS, check_classes, encode_labels
+from cmn_literate.inputs import CONSTRAINTS, USUAL, check_classes, encode_labels
 from cmn_literate.learners import check_learner_weights, find_learner
 from cmn_literate.readers import open_source
 from cmn_literate.row_sources import RowSource, SelectedSource, need
@@ -351,10 +351,11 @@ def add_fit(commands):
                    "rows that are scored count once each")
     p.add_argument("--class-weight", action="append", default=[], metavar="LABEL=FACTOR", help="multiply the weights of a class's rows by a "
                    "factor, as often as wanted; or balanced: the same weight in all for every class")
-    p.add_argument("--method", default="cavi", choices=list(CONSTRAINTS["method"][0].allowed), help=f"{CONSTRAINTS['method'][1]} (cavi)")
+    p.add_argument("--method", default=USUAL["method"], choices=list(CONSTRAINTS["method"][0].allowed),
+                   help=f"{CONSTRAINTS['method'][1]} ({USUAL['method']})")
     p.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the method or of the estimator, as often as wanted")
     for flag, name, letter, default in [("--experts", "n_experts", "K", 10), ("--latent-dim", "latent_dim", "H", None),
-                                        ("--n-init", "n_init", "R", 1), ("--max-sweeps", "max_sweeps", "N", 500)]:
+                                        ("--n-init", "n_init", "R", USUAL["n_init"]), ("--max-sweeps", "max_sweeps", "N", USUAL["max_sweeps"])]:
         rule, meaning = CONSTRAINTS[name]
         p.add_argument(flag, type=typed(name), default=default, metavar=letter, help=f"{meaning} ({rule.none if default is None else default})")
     p.add_argument("--memory", type=typed("memory"), metavar="BYTES", help=f"{CONSTRAINTS['memory'][1]}: a number, or a text such as 512MB "

@@ -391,8 +391,8 @@ def fit_cluster(data, target=None, client=None, columns=None, callback=None, wei
     columns   names of the columns of X, all but the target and the weight if None
     callback(n_sweeps, elbo)   after each sweep
     weight    name of the column of weights, or an array (N,) beside arrays, as in open_source
-    options   of CMNClassifier, with method "cavi" and one start
-    -> CMNClassifier, the same as that of CMNClassifier(**options).fit to rounding, whatever the number of workers
+    options   of CMNClassifier.paper, with method "cavi" and one start
+    -> CMNClassifier, the same as that of CMNClassifier.paper(**options).fit to rounding, whatever the number of workers
 
     ValueError names a bad argument, file or row.  A worker that is lost costs time: its rows are read again.
     """
@@ -400,7 +400,7 @@ def fit_cluster(data, target=None, client=None, columns=None, callback=None, wei
 
     from cmn_literate.use.classifier import CMNClassifier
 
-    client, est = find_client(client), CMNClassifier(**options)
+    client, est = find_client(client), CMNClassifier.paper(**options)
     check_options(est.get_params(deep=False))
     check_cluster_options(est, callback)
     if learn_cluster(est, open_source(whole_paths(data), target, columns, weight=weight), client, callback):

@@ -6,12 +6,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cmn_literate.inputs import check_columns
+from cmn_literate.inputs import PAPER, check_columns
 from cmn_literate.storage import load_model, save_model
 
 
 class Estimator(ClassifierMixin, BaseEstimator):
     """A classifier whose option `priors` is a frozen dataclass, its fields options too."""
+
+    @classmethod
+    def paper(cls, **options):
+        """The paper's model and settings, whatever is usual here; options replace some of them.   -> an estimator, not fitted"""
+        return cls(**{**PAPER, **options})
 
     def get_params(self, deep=True):
         """Options by name; with deep those of the priors too, as priors__sigma0."""

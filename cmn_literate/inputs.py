@@ -349,6 +349,11 @@ CONSTRAINTS = {
     "holdout": (Between(0, 1), 'share of the rows that select="holdout" scores the starts on')}
 
 
+# what the paper does, and what CMNClassifier and the command line do when nobody asks
+PAPER = {"method": "cavi", "init": "class-code", "n_init": 1, "max_sweeps": 500, "tol": 1e-6}
+USUAL = {"method": "cavi", "init": "class-code", "n_init": 1, "max_sweeps": 500, "tol": 1e-6}
+
+
 def check_options(options):
     """ValueError naming the first of the options {name: value} that the table does not allow."""
     for name, (rule, _) in CONSTRAINTS.items():

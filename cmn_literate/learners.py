@@ -40,6 +40,7 @@ LEARNERS = {"cavi": "cmn_literate.engineering.runs:CAVI",
             "nuts": "cmn_literate.roads.posterior:NUTS",
             "gibbs": "cmn_literate.roads.gibbs:GIBBS",
             "shared-means": "cmn_literate.beyond.shared_means:SHARED_MEANS",
+            "several": "cmn_literate.beyond.several:SEVERAL",
             "shared-map": "cmn_literate.beyond.shared_draws:SHARED_MAP",
             "shared-bbvi": "cmn_literate.beyond.shared_draws:SHARED_BBVI",
             "shared-nuts": "cmn_literate.beyond.shared_draws:SHARED_NUTS",
@@ -83,6 +84,11 @@ def check_learner_weights(name):
         able = [other for other in LEARNERS if find_learner(other).weights != "none"]
         raise ValueError(f"sample_weight, class_weight: method {name!r} takes no "
                          f"weights; those that do: {', '.join(able)}")
+
+
+def members_of(results):
+    """The fits whose forecasts are averaged: of a result that has members, these.   -> list"""
+    return [one for result in results for one in getattr(result, "members", (result,))]
 
 
 def not_converged(name, learner, n_steps, value):

@@ -73,7 +73,7 @@ def estimator(dataset, method="cavi", options=None, seed=0, **more):
     from cmn_literate import CMNClassifier
     from cmn_literate.network.simulate import Priors
 
-    return CMNClassifier(**{"n_experts": experts(dataset), "priors": Priors(**DATA["priors"]), **DATA["estimator"], "method": method,
+    return CMNClassifier.paper(**{"n_experts": experts(dataset), "priors": Priors(**DATA["priors"]), **DATA["estimator"], "method": method,
                             "method_options": options, "random_state": seed, **more})
 
 

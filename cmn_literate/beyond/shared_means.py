@@ -26,10 +26,11 @@ import numpy as np
 from cmn_literate.checks import (
     check_choice, check_kind, check_positive, check_start_options, check_sweep_options,
     is_number)
-from cmn_literate.engineering.fit import Resume, begin
+from cmn_literate.compiled import find_estep
+from cmn_literate.engineering.fit import Resume, begin, count_rows
 from cmn_literate.engineering.runs import (
     Work, drive, has_converged, pack_factors, predict_factors)
-from cmn_literate.engineering.sums import Block, block_sweep, mstep
+from cmn_literate.engineering.sums import Block, block_sweep, estep, mstep
 from cmn_literate.ideas.expfam import (
     gamma_kl, gamma_mean_log, gaussian_kl, mng_kl, pad)
 from cmn_literate.learners import Learner, learner_options
@@ -38,6 +39,7 @@ from cmn_literate.network.elbo import elbo_terms
 from cmn_literate.network.experts import expert_update
 from cmn_literate.network.latents import Parameters
 from cmn_literate.network.simulate import Priors
+from cmn_literate.parallel import effective_jobs
 from cmn_literate.storage import generator_state
 
 
@@ -266,9 +268,11 @@ def mstep_about(sums, parameters, priors, higher, above):
 
 
 # book/beyond/shared_means.ipynb, cell shared_means-34
-def higher_sweep(blocks, parameters, higher, priors, above, inner=1):
+def higher_sweep(blocks, parameters, higher, priors, above, inner=1, estep=estep,
+                 n_jobs=1):
     """Scales, A_0, then one canonical sweep over blocks.  [eq-shared-sweep]
 
+    estep, n_jobs as in block_sweep
     -> renewed blocks, Parameters, Higher, bound after the M-step (nats)
     """
     p, g = parameters, higher
@@ -278,7 +282,7 @@ def higher_sweep(blocks, parameters, higher, priors, above, inner=1):
     mean, var = shared_update(p.a[:, None] / p.b, p.M, force.v0, above.v00)
     g = g._replace(mean=mean, var=var)
     about = partial(mstep_about, higher=g, above=above)
-    blocks, p, bound = block_sweep(blocks, p, force, inner, maximise=about)
+    blocks, p, bound = block_sweep(blocks, p, force, inner, estep, n_jobs, about)
     kl = higher_kl(p, g, priors, above)
     return blocks, p, g, bound - kl["shared"] - kl["scales"]
 
@@ -320,15 +324,15 @@ class _Sweeper(NamedTuple):
     begun: Resume
     above: Above
     tol: float
-    inner: int
+    how: tuple              # inner, estep, n_jobs of higher_sweep
 
     def __call__(self, state, t):
         r = self.begun
         blocks = tuple(Block(b.rows, *tilt) for b, tilt in zip(r.blocks, state.tilts))
         blocks, p, g, bound = higher_sweep(
-            blocks, state.parameters, state.higher, r.priors, self.above, self.inner)
-        n_rows = sum(b.rows.b.shape[1] for b in blocks)
-        small = state.bound is not None and bound - state.bound < self.tol * n_rows
+            blocks, state.parameters, state.higher, r.priors, self.above, *self.how)
+        small = (state.bound is not None
+                 and bound - state.bound < self.tol * count_rows(blocks))
         bound = float(bound)
         return HigherAscent(p, g, _tilts(blocks), bound, bool(small)), (bound,)
 
@@ -337,14 +341,15 @@ def _tilts(blocks):
     return tuple((block.omega, block.gamma) for block in blocks)
 
 
-def higher_work(Z, y, n_classes, settings, rng, priors, above):
+def higher_work(Z, y, n_classes, settings, rng, priors, above, weight=None):
     """The ascent as a Work, which finishes as a HigherFit.  [eq-shared-sweep]
 
-    settings: n_experts, latent_dim, init, max_sweeps, tol, inner, omega1 as in fit
+    settings: n_experts, latent_dim, init, max_sweeps, tol, inner, omega1 as in fit;
+    weight (N,) of the rows or None  [eq-weighted-bound]
     """
     s, origin = settings, generator_state(rng)
     begun = begin(Z, y, s.n_experts, s.latent_dim, n_classes, priors, rng, s.init,
-                  s.omega1)
+                  s.omega1, weight)
     higher = higher_start(*begun.parameters.M.shape[1:], priors, above)
     first = HigherAscent(begun.parameters, higher, _tilts(begun.blocks), None, False)
 
@@ -357,8 +362,10 @@ def higher_work(Z, y, n_classes, settings, rng, priors, above):
                          state.converged, begun.n_classes, priors, above, begun.shared)
 
     problem = ("shared-means", Z, y, n_classes, s.n_experts, s.latent_dim, priors, above,
-               s.init, s.tol, s.inner, s.omega1)
-    return Work(lambda: [first], _Sweeper(begun, above, s.tol, s.inner), s.max_sweeps,
+               s.init, s.tol, s.inner, s.omega1, *(() if weight is None else (weight,)))
+    kernel = find_estep(len(y), s.n_experts, begun.n_classes - 1, begun.shared) or estep
+    how = s.inner, kernel, effective_jobs(getattr(s, "n_jobs", 1))
+    return Work(lambda: [first], _Sweeper(begun, above, s.tol, how), s.max_sweeps,
                 ascended, problem, origin, lambda states, c: states[c].bound,
                 has_converged, kinds=(HigherAscent, Parameters, Higher), every=100)
 
@@ -396,12 +403,12 @@ def model_of(settings, D):
     return priors, above
 
 
-def _begin(Z, y, n_classes, settings, rng):
+def _begin(Z, y, n_classes, settings, rng, weight=None):
     if settings.accelerate:
         raise ValueError('accelerate: expected False for method "shared-means", whose '
                          "axes have other priors; got True")
     model = model_of(settings, Z.shape[1] + 1)
-    return higher_work(Z, y, n_classes, settings, rng, *model)
+    return higher_work(Z, y, n_classes, settings, rng, *model, weight)
 
 
 def pack_higher(result):
@@ -422,4 +429,4 @@ SHARED_MEANS = Learner(
     options={"v00": 10.0, "scaled": True, "centred": False, "strength": None,
              "checkpoint": None},
     steps=lambda settings: settings.max_sweeps, objective="ELBO", step="sweep",
-    advice="raise max_sweeps or tol")
+    advice="raise max_sweeps or tol", weights="any")

@@ -15,6 +15,7 @@ import numpy as np
 from cmn_literate.checks import check_count, check_rng, plain_array
 from cmn_literate.engineering.nodes import latent_nodes
 from cmn_literate.inputs import encode_labels
+from cmn_literate.learners import members_of
 from cmn_literate.network.predict import sample_parameters
 from cmn_literate.network.simulate import Theta
 from cmn_literate.roads.diagnostics import PosteriorDraws, draw_log_probs
@@ -26,7 +27,7 @@ def training_log_likelihoods(model, X, y, n_draws=200, rng=0):
     [eq-table-average]
 
     model fitted CMNClassifier; X (N,d), y (N,) labels; n_draws in all, shared evenly
-    by the kept starts -> (S,N) nats; None for a point estimate, which has no draws
+    by the kept fits -> (S,N) nats; None for a point estimate, which has no draws
     ValueError names a bad argument.
     """
     Z, rng = model.inputs(X), check_rng(rng)
@@ -34,8 +35,9 @@ def training_log_likelihoods(model, X, y, n_draws=200, rng=0):
         raise ValueError(f"y: expected one label for each of {len(Z)} rows, got "
                          f"shape {np.shape(y)}")
     _, codes = encode_labels(y, model.classes_)
-    each, tables = -(-check_count(n_draws, "n_draws") // len(model.fits_)), []
-    for result in model.fits_:
+    fits = members_of(model.fits_)
+    each, tables = -(-check_count(n_draws, "n_draws") // len(fits)), []
+    for result in fits:
         if hasattr(result, "theta"):                     # a point
             return None
         if hasattr(result, "draws"):

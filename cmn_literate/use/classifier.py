@@ -15,10 +15,10 @@ from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from cmn_literate.checks import check_count
 from cmn_literate.engineering.chains import run_apart
 from cmn_literate.engineering.runs import objective_trace, run_learner
 from cmn_literate.engineering.out_of_core import learn_source
@@ -26,17 +26,15 @@ from cmn_literate.engineering.sources import block_moments, moment_scale
 from cmn_literate.engineering.streams import learn_chunk
 from cmn_literate.estimators import Estimator
 from cmn_literate.inputs import (
-    as_generator, check_classes, check_memory, check_options,
+    USUAL, as_generator, check_classes, check_memory, check_options,
     check_squares, chunk_classes, encode_labels, plain_labels, weigh_rows)
 from cmn_literate.learners import find_learner, learner_options, not_converged
-from cmn_literate.network.predict import gate_probs
 from cmn_literate.network.simulate import Priors
 from cmn_literate.parallel import (
     effective_jobs, in_order, one_blas_thread, share_jobs)
 from cmn_literate.readers import is_source
 from cmn_literate.use.datasets import holdout_rows
-from cmn_literate.use.uncertainty import (
-    average_log_proba, split_entropy, summarize_experts)
+from cmn_literate.use.uncertainty import Insight, average_log_proba
 
 
 # book/use/classifier.ipynb, cell classifier-33
@@ -104,7 +102,14 @@ def _best_by_holdout(est, Z, codes, weight, rngs):
 
 
 # book/use/classifier.ipynb, cell classifier-36
-class CMNClassifier(Estimator):
+def _takes_chunks(est):
+    """Asked by hasattr: the averages and the shared mean cannot go on with new rows."""
+    if est.method in ("several", "shared-means"):
+        raise AttributeError(f'method: expected "cavi" for partial_fit, got {est.method!r}')
+    return True
+
+
+class CMNClassifier(Insight, Estimator):
     """Conditional mixture network: a probability for every class.
 
     n_experts     K
@@ -125,6 +130,8 @@ class CMNClassifier(Estimator):
                   number depends on it; None: 1, or as joblib.parallel_backend says
     class_weight  {label: factor} on the weights of its rows, or "balanced"
 
+    CMNClassifier.paper() has the paper's model and settings, whatever is usual here.
+
     Fitted: classes_ (sorted), n_features_in_, feature_names_in_ (DataFrames), fits_
     (kept results), objective_ (largest last value), elbo_ (the same, if a bound),
     trace_ (of the first kept fit), n_sweeps_ (most steps), converged_ (all), mean_ and
@@ -133,9 +140,10 @@ class CMNClassifier(Estimator):
 
     def __init__(self, n_experts=10, latent_dim=None,
                  priors=Priors(),  # noqa: B008  Priors are frozen
-                 n_init=1, max_sweeps=500, tol=1e-6, inner=1,
-                 init="class-code", standardize=True, random_state=None, verbose=0,
-                 method="cavi", select="average", holdout=0.2,
+                 n_init=USUAL["n_init"], max_sweeps=USUAL["max_sweeps"],
+                 tol=USUAL["tol"], inner=1, init=USUAL["init"], standardize=True,
+                 random_state=None, verbose=0, method=USUAL["method"],
+                 select="average", holdout=0.2,
                  omega1="per-component", accelerate=False, classes=None,
                  method_options=None, class_weight=None, n_jobs=None, memory=None):
         self.n_experts = n_experts
@@ -186,6 +194,7 @@ class CMNClassifier(Estimator):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
+    @available_if(_takes_chunks)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from further rows X (n, d), y (n,), which are not kept.   -> self
 
@@ -224,7 +233,7 @@ class CMNClassifier(Estimator):
 
     def _learn_rows(self, X, codes, weight=None, mine=False):
         """From rows in memory; if they are mine alone, X is overwritten."""
-        if self.method == "cavi":
+        if self.method in ("cavi", "shared-means", "several"):
             check_memory(*X.shape, self.n_experts, self.latent_dim, len(self.classes_))
         Z = X if mine else np.empty_like(X)
         self.moments_ = block_moments(X, weight, Z if self.standardize else None)
@@ -266,32 +275,6 @@ class CMNClassifier(Estimator):
         """Most probable label of every row.   -> (n,)"""
         best = self.predict_log_proba(X).argmax(axis=1)
         return self.classes_[best]
-
-    def gate(self, X, start=0):
-        """Probability (n, K) that each expert of a kept start is in charge."""
-        starts = self._parameters()
-        if check_count(start, "start", 0) >= len(starts):
-            raise ValueError(f"start: expected 0 to {len(starts) - 1}, got {start!r}")
-        return gate_probs(starts[start], self.inputs(X))
-
-    def uncertainty(self, X, n_draws=64, random_state=0):
-        """Why the forecast is unsure, for every row.   -> Uncertainty
-        n_draws: draws of the parameters for the second split; 0 skips it."""
-        starts = self._parameters()
-        return split_entropy(starts, self.inputs(X), n_draws, random_state)
-
-    @property
-    def experts_(self):
-        """Experts of the first kept start in the units of X.   -> ExpertSummary"""
-        first = self._parameters()[0]
-        return summarize_experts(first, self.priors.a0, self.mean_, self.scale_)
-
-    def _parameters(self):
-        check_is_fitted(self)
-        if not hasattr(self.fits_[0], "parameters"):
-            raise AttributeError(f"method {self.method_!r} keeps no factors of q; "
-                                 'gate, experts_ and uncertainty need "cavi", "bbvi"')
-        return [result.parameters for result in self.fits_]
 
     def inputs(self, X):
         """X (n, d) as the network sees it: checked, in standard deviations."""

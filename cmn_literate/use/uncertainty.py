@@ -8,7 +8,7 @@ doubt that more rows would remove.
 """
 
 __all__ = ["Uncertainty", "entropy", "divergence", "average_log_proba", "mutual_information",
-           "split_entropy", "ExpertSummary", "summarize_experts"]
+           "split_entropy", "ExpertSummary", "summarize_experts", "Insight"]
 
 
 # book/use/uncertainty.ipynb, cell uncertainty-05
@@ -24,7 +24,8 @@ from cmn_literate.engineering.nodes import Nodes, latent_nodes
 from cmn_literate.engineering.quadrature import (
     class_log_probs_by_expert, cubature_rule)
 from cmn_literate.inputs import as_generator
-from cmn_literate.network.predict import gate_log_probs, sample_parameters
+from cmn_literate.learners import members_of
+from cmn_literate.network.predict import gate_log_probs, gate_probs, sample_parameters
 from cmn_literate.network.simulate import Theta
 
 
@@ -146,3 +147,37 @@ def summarize_experts(parameters, a0, mean, scale):
     return ExpertSummary(weight, slope, offset, noise,
                          np.einsum("li,kid->kld", out, slope),
                          offset @ out.T + bias)
+
+
+class Insight:
+    """What a fitted network says beside its forecast: gate, doubt, experts.  A part of
+    the estimator, which brings fits_, method_, priors, mean_, scale_ and inputs(X)."""
+
+    def gate(self, X, start=0):
+        """Probability (n, K) that each expert of a kept start is in charge."""
+        starts = self._parameters()
+        if check_count(start, "start", 0) >= len(starts):
+            raise ValueError(f"start: expected 0 to {len(starts) - 1}, got {start!r}")
+        return gate_probs(starts[start], self.inputs(X))
+
+    def uncertainty(self, X, n_draws=64, random_state=0):
+        """Why the forecast is unsure, for every row.   -> Uncertainty
+        n_draws: draws of the parameters for the second split; 0 skips it."""
+        starts = self._parameters()
+        return split_entropy(starts, self.inputs(X), n_draws, random_state)
+
+    @property
+    def experts_(self):
+        """Experts of the first kept start in the units of X.   -> ExpertSummary"""
+        first = self._parameters()[0]
+        return summarize_experts(first, self.priors.a0, self.mean_, self.scale_)
+
+    def _parameters(self):
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        fits = members_of(self.fits_)
+        if not hasattr(fits[0], "parameters"):
+            raise AttributeError(f"method {self.method_!r} keeps no factors of q; "
+                                 'gate, experts_ and uncertainty need "cavi", "bbvi"')
+        return [result.parameters for result in fits]

@@ -148,7 +148,7 @@ def fit_way(way, folder, passes):
 
     options = dict(n_experts=EXPERTS, max_sweeps=passes, tol=1e-30, random_state=0)
     if way in ("memory", "files"):
-        return CMNClassifier(**options, memory="16GB" if way == "memory" else "200MB").fit(folder, "y").predict_log_proba
+        return CMNClassifier.paper(**options, memory="16GB" if way == "memory" else "200MB").fit(folder, "y").predict_log_proba
     if way == "dask":
         from distributed import Client, LocalCluster
 

@@ -48,7 +48,7 @@ def alone(rows):
     """The fit of one process with all rows in memory."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return CMNClassifier(**OPTIONS).fit(*rows)
+        return CMNClassifier.paper(**OPTIONS).fit(*rows)
 
 
 def start(folder, *command):
@@ -149,7 +149,7 @@ def test_dask_collections_stay_where_they_are(threads, rows, alone):
         few = quiet(dataframe.from_pandas(frame, npartitions=3).query("a > -1e9"), "y", omega1="shared", accelerate=True, **OPTIONS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert_same(few, CMNClassifier(omega1="shared", accelerate=True, **OPTIONS).fit(frame.drop(columns="y"), frame["y"]))
+        assert_same(few, CMNClassifier.paper(omega1="shared", accelerate=True, **OPTIONS).fit(frame.drop(columns="y"), frame["y"]))
 
 
 def test_weights_go_with_the_rows(threads, rows, monkeypatch):
@@ -163,7 +163,7 @@ def test_weights_go_with_the_rows(threads, rows, monkeypatch):
         weight[1_000:1_600] = 0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            one = CMNClassifier(class_weight=of_classes, **options).fit(X, y, weight)
+            one = CMNClassifier.paper(class_weight=of_classes, **options).fit(X, y, weight)
         arrays = array.from_array(X, chunks=(500, 3)), array.from_array(y, chunks=500)
         two = quiet(arrays, client=threads, weight=array.from_array(weight, chunks=700), class_weight=of_classes, **options)
         assert_same(two, one)
@@ -200,18 +200,18 @@ def test_the_estimator_finds_the_active_client(threads, rows, monkeypatch):
     weight = np.arange(len(X)) % 2 + 0.5
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plain, one = CMNClassifier(**options).fit(*arrays), CMNClassifier(class_weight="balanced", **options).fit(X, y, weight)
+        plain, one = CMNClassifier.paper(**options).fit(*arrays), CMNClassifier.paper(class_weight="balanced", **options).fit(X, y, weight)
         assert sent == []
         with threads.as_current():
-            assert_same(CMNClassifier(**options).fit(*arrays), plain)
-            two = CMNClassifier(class_weight="balanced", **options).fit(*arrays, array.from_array(weight, chunks=800))
+            assert_same(CMNClassifier.paper(**options).fit(*arrays), plain)
+            two = CMNClassifier.paper(class_weight="balanced", **options).fit(*arrays, array.from_array(weight, chunks=800))
             assert sent == [threads] * 2
             frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abc")).assign(y=y, w=weight)
-            three = CMNClassifier(class_weight="balanced", **options).fit(dataframe.from_pandas(frame, npartitions=3), "y", "w")
+            three = CMNClassifier.paper(class_weight="balanced", **options).fit(dataframe.from_pandas(frame, npartitions=3), "y", "w")
             assert sent == [threads] * 3
             for others in ({"n_init": 2}, {"method": "mle", "method_options": {"n_steps": 5}}):
-                CMNClassifier(**options | others).fit(*(part[:500] for part in arrays))
-            CMNClassifier(**options).fit(X[:500], y[:500])
+                CMNClassifier.paper(**options | others).fit(*(part[:500] for part in arrays))
+            CMNClassifier.paper(**options).fit(X[:500], y[:500])
     assert sent == [threads] * 3
     assert_same(two, one)
     assert_same(three, one)
@@ -232,7 +232,7 @@ def test_ctrl_c_on_a_cluster_is_raised_when_the_fit_is_put_away(threads, rows, m
     monkeypatch.setattr(cluster.Crew, "sums", press)
     for fine in (2, 0):
         turns.clear()
-        model = CMNClassifier(**OPTIONS)
+        model = CMNClassifier.paper(**OPTIONS)
         with threads.as_current(), pytest.raises(KeyboardInterrupt):
             model.fit(*arrays)
         assert len(model.trace_) == 2 if fine else not hasattr(model, "trace_")
@@ -413,7 +413,7 @@ def test_a_nanny_brings_a_new_worker():
             options = dict(n_experts=3, random_state=0, max_sweeps=200, tol=1e-30, omega1=omega1)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                whole = CMNClassifier(**options).fit(X, y)
+                whole = CMNClassifier.paper(**options).fit(X, y)
 
             def killer(n_sweeps, elbo):
                 if n_sweeps in (60, 90):
@@ -435,7 +435,7 @@ def test_a_killed_worker_costs_time_and_nothing_else(client, processes, folder, 
     options = OPTIONS | {"max_sweeps": 30}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        whole = CMNClassifier(**options).fit(*rows)
+        whole = CMNClassifier.paper(**options).fit(*rows)
 
     def killer(n_sweeps, elbo):
         if n_sweeps == 18:

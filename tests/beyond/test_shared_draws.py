@@ -266,13 +266,13 @@ def fitted(method, seed=0, **more):
     X, y = data()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return CMNClassifier(3, method=method, random_state=seed, method_options={**METHODS.get(method, {}), **more}).fit(X, y)
+        return CMNClassifier.paper(n_experts=3, method=method, random_state=seed, method_options={**METHODS.get(method, {}), **more}).fit(X, y)
 
 
 @each_method
 def test_without_a_mean_and_unscaled_it_is_the_method(method):
     X, _ = data()
-    old = CMNClassifier(3, method=method.removeprefix("shared-"), random_state=0, method_options=METHODS[method])
+    old = CMNClassifier.paper(n_experts=3, method=method.removeprefix("shared-"), random_state=0, method_options=METHODS[method])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         old.fit(*data())

@@ -242,7 +242,7 @@ def data():
 
 def test_estimator_has_the_scales_of_its_columns_and_remembers_everything(tmp_path):
     X, y = data()
-    est = CMNClassifier(n_experts=5, method="shared-means", max_sweeps=40, tol=1e-3, random_state=0,
+    est = CMNClassifier.paper(n_experts=5, method="shared-means", max_sweeps=40, tol=1e-3, random_state=0,
                         method_options={"v00": 6.0, "centred": True, "strength": 3.0}).fit(X, y)
     (kept,) = est.fits_
     assert kept.priors == Priors(v0=10 / 3, sigma0=5 / 3**0.5) == scaled_priors(Priors(), 3) and kept.above == Above(2.0, True, 3.0)
@@ -261,7 +261,7 @@ def test_estimator_has_the_scales_of_its_columns_and_remembers_everything(tmp_pa
 
 def test_a_run_goes_on_from_its_checkpoint_bit_for_bit(tmp_path):
     X, y = data()
-    make = lambda sweeps, **o: CMNClassifier(n_experts=4, method="shared-means", max_sweeps=sweeps, tol=1e-12, random_state=0, method_options=o)
+    make = lambda sweeps, **o: CMNClassifier.paper(n_experts=4, method="shared-means", max_sweeps=sweeps, tol=1e-12, random_state=0, method_options=o)
     with pytest.warns(match="shared-means has not converged"):
         whole = make(12).fit(X, y)
     path = tmp_path / "run.npz"
@@ -277,15 +277,15 @@ def test_unscaled_and_without_a_mean_it_is_coordinate_ascent():
     X, y = data()
     options = {"n_experts": 4, "max_sweeps": 20, "tol": 1e-12, "random_state": 3}
     with pytest.warns(match="not converged"):
-        old = CMNClassifier(**options).fit(X, y)
+        old = CMNClassifier.paper(**options).fit(X, y)
     with pytest.warns(match="not converged"):
-        new = CMNClassifier(**options, method="shared-means", method_options={"v00": 0.0, "scaled": False}).fit(X, y)
+        new = CMNClassifier.paper(**options, method="shared-means", method_options={"v00": 0.0, "scaled": False}).fit(X, y)
     assert_array_equal(old.predict_log_proba(X), new.predict_log_proba(X))
 
 
 def test_it_stops_when_a_sweep_gains_little():
     X, y = data()
-    est = CMNClassifier(n_experts=4, method="shared-means", max_sweeps=300, tol=1e-2, random_state=0).fit(X, y)
+    est = CMNClassifier.paper(n_experts=4, method="shared-means", max_sweeps=300, tol=1e-2, random_state=0).fit(X, y)
     gains = np.diff(est.trace_) / len(X)
     assert est.converged_ and est.n_sweeps_ < 300 and gains[-1] < 1e-2 <= gains[:-1].min()
 
@@ -295,13 +295,13 @@ def test_it_stops_when_a_sweep_gains_little():
 def test_a_bad_option_is_named(options, word):
     X, y = data()
     with pytest.raises(ValueError, match=rf"^{re.escape(word)}: expected "):
-        CMNClassifier(method="shared-means", method_options=options).fit(X, y)
+        CMNClassifier.paper(method="shared-means", method_options=options).fit(X, y)
 
 
 def test_axes_that_have_other_priors_are_not_accelerated():
     X, y = data()
     with pytest.raises(ValueError, match="^accelerate: expected False"):
-        CMNClassifier(method="shared-means", accelerate=True).fit(X, y)
+        CMNClassifier.paper(method="shared-means", accelerate=True).fit(X, y)
     with pytest.raises(ValueError, match="^above: expected Above"):
         fit_shared(X, np.zeros(90, int), 2, n_classes=2, above=2.0)
 

@@ -98,7 +98,7 @@ def test_a_fit_asks_for_the_kernel(monkeypatch):
     fit(X, y, 4, max_sweeps=2, tol=-np.inf)
     assert seen == [(30, 4, 2, False), 1, 1]
     seen.clear()
-    CMNClassifier(n_experts=4, max_sweeps=3, tol=1e-12, omega1="shared", random_state=0).fit(X, y)
+    CMNClassifier.paper(n_experts=4, max_sweeps=3, tol=1e-12, omega1="shared", random_state=0).fit(X, y)
     assert seen == [(30, 4, 2, True), 1, 1, 1]
 
 
@@ -124,7 +124,7 @@ X, Y = np.random.default_rng(5).normal(size=(700, 3)), np.random.default_rng(6).
 
 
 def bits(**options):
-    model = CMNClassifier(**{"n_experts": 3, "max_sweeps": 4, "random_state": 0, "tol": 1e-12, **options})
+    model = CMNClassifier.paper(**{"n_experts": 3, "max_sweeps": 4, "random_state": 0, "tol": 1e-12, **options})
     import warnings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -156,7 +156,7 @@ def test_workers_are_counted():
         with pytest.raises(ValueError, match="n_jobs"):
             parallel.effective_jobs(wrong)
         with pytest.raises(ValueError, match="n_jobs"):
-            CMNClassifier(n_jobs=wrong).fit(X, Y)
+            CMNClassifier.paper(n_jobs=wrong).fit(X, Y)
 
 
 def test_threads_hand_back_in_order():

@@ -255,7 +255,7 @@ def test_arguments():
 def learned(data, y=None, weight=None, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return CMNClassifier(**{"n_experts": 3, "max_sweeps": 5, "random_state": 4} | options).fit(data, y, weight)
+        return CMNClassifier.paper(**{"n_experts": 3, "max_sweeps": 5, "random_state": 4} | options).fit(data, y, weight)
 
 
 NAMES = np.array(["u", "v", "w"])
@@ -329,7 +329,7 @@ def test_what_rows_that_pass_by_cannot_do():
     for data, y, words in ((source(77, X[FEW], 0 * Y[FEW]), None, "at least two classes"), (source(), Y[FEW], "y: expected None"),
                            (ArraySource(X[:1], Y[:1]), None, "at least 2 rows"), (ArraySource(X[FEW]), None, "expected labels, got rows without"),
                            (source(77, X[FEW], X[FEW, 0]), None, "look like measurements")):
-        model = CMNClassifier()
+        model = CMNClassifier.paper()
         with pytest.raises(ValueError, match=words):
             model.fit(data, y)
         assert not hasattr(model, "classes_")

@@ -55,10 +55,10 @@ def test_the_estimator_takes_the_starts_and_names_what_it_refuses():
     X = rng.normal(size=(40, 2))
     y = np.where(X[:, 0] * X[:, 1] > 0, "a", "b")
     for init in ("hyperplanes", "few-clusters"):
-        est = CMNClassifier(4, init=init, n_init=3, max_sweeps=20, random_state=0).fit(X, y)
+        est = CMNClassifier.paper(n_experts=4, init=init, n_init=3, max_sweeps=20, random_state=0).fit(X, y)
         assert len(est.fits_) == 3 and np.isfinite(est.predict_log_proba(X)).all()
         assert np.ptp([fit.elbo[0] for fit in est.fits_]) > 0
     with pytest.raises(ValueError, match='init.*hyperplanes.*got .lines.'):
-        CMNClassifier(init="lines").fit(X, y)
+        CMNClassifier.paper(init="lines").fit(X, y)
     with pytest.raises(ValueError, match='method: expected "class-code", "few-clusters", "hyperplanes", "random" or "prior"'):
         init_parameters(X, np.zeros(40, int), 2, 1, 2, Priors(), rng, "lines")

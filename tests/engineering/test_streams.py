@@ -27,7 +27,7 @@ NAMES = np.array(["ash", "birch", "cedar", "dogwood", "elm"])
 
 
 def make(**options):
-    return CMNClassifier(**{"n_experts": 4, "max_sweeps": 30, "random_state": 0, **options})
+    return CMNClassifier.paper(**{"n_experts": 4, "max_sweeps": 30, "random_state": 0, **options})
 
 
 def streamed(cuts, est=None, X=X, y=NAMES[Y], classes=NAMES):

@@ -50,11 +50,11 @@ def test_settings_split_the_sets_of_the_package_as_their_chapter_does():
         assert (sizes(name), SETS[name]["test"]) == (training_sizes(name), test) and sizes(name)[-1] == largest
 
 
-def test_settings_are_the_defaults_of_the_estimator():
+def test_settings_are_the_papers():
     from cmn_literate import CMNClassifier
     from cmn_literate.network.simulate import Priors
 
-    usual, ours = CMNClassifier(n_experts=10).get_params(), run.estimator("pinwheels").get_params()
+    usual, ours = CMNClassifier.paper(n_experts=10).get_params(), run.estimator("pinwheels").get_params()
     assert {name for name in usual if usual[name] != ours[name]} == {"random_state"} and ours["priors"] == Priors()
 
 

@@ -38,6 +38,8 @@ FAULTS = [
     ("above-shift-gate-and-output-swapped", "w0, w1 = 1 / priors.sigma0**2, 1 / priors.sigma1**2", "w1, w0 = 1 / priors.sigma0**2, 1 / priors.sigma1**2", TESTS),
     ("above-sweep-bound-without-shared", 'bound - kl["shared"] - kl["scales"]', 'bound - kl["scales"]', TESTS),
     ("above-sweep-stale-scales", "p.M, force.v0, above.v00)", "p.M, priors.v0, above.v00)", TESTS),
-    ("above-stop-by-the-sum", "bound - state.bound < self.tol * n_rows", "bound - state.bound < self.tol", TESTS),
+    ("above-stop-by-the-sum", "bound - state.bound < self.tol * count_rows(blocks)", "bound - state.bound < self.tol", TESTS),
+    ("above-weights-forgotten", "s.omega1, weight)", "s.omega1)", (*TESTS, "test_several.py")),
+    ("above-checkpoint-of-other-weights", "*(() if weight is None else (weight,)))", ")", (*TESTS, "test_several.py")),
     ("above-mean-not-scaled", "Above(above.v00 / D, above.centred, above.strength)", "Above(above.v00, above.centred, above.strength)", TESTS),
 ]

@@ -35,7 +35,7 @@ SMALL = {
 
 def model(method, **changes):
     options = {"n_experts": 3, "random_state": 5, "method": method, "method_options": SMALL[method], **changes}
-    return CMNClassifier(**options)
+    return CMNClassifier.paper(**options)
 
 
 def fitted(method, **changes):
@@ -50,7 +50,7 @@ def models():
 
 
 def test_registry_names():
-    assert set(LEARNERS) == {"cavi", "shared-means", "structured", "deep", *SMALL, *(f"shared-{name}" for name in SMALL if name != "mle")}
+    assert set(LEARNERS) == {"cavi", "shared-means", "several", "structured", "deep", *SMALL, *(f"shared-{name}" for name in SMALL if name != "mle")}
     for name, options in SMALL.items():
         assert set(options) <= set(find_learner(name).options)
 
@@ -250,7 +250,7 @@ def test_a_checkpoint_without_a_seed_is_resumed(method, seed, tmp_path, monkeypa
 
     monkeypatch.setattr("cmn_literate.engineering.runs.progress_bar", bar)
     calls, options = [], {**SMALL.get(method.removeprefix("shared-"), {}), "checkpoint": tmp_path / "c.npz"}
-    new = lambda: CMNClassifier(3, random_state=made(), method=method, method_options=options, max_sweeps=9, init="random")
+    new = lambda: CMNClassifier.paper(n_experts=3, random_state=made(), method=method, method_options=options, max_sweeps=9, init="random")
     with pytest.raises(KeyboardInterrupt):
         new().fit(X[ROWS], Y[ROWS])
     assert calls and (tmp_path / "c.npz").exists()

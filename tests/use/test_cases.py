@@ -27,7 +27,7 @@ Y = (X[:, 0] > 0).astype(int)
 
 
 def make(**options):
-    return CMNClassifier(**{"n_experts": 2, "max_sweeps": 5, "random_state": 0, **options})
+    return CMNClassifier.paper(**{"n_experts": 2, "max_sweeps": 5, "random_state": 0, **options})
 
 
 # ---- columns
@@ -185,7 +185,7 @@ def test_six_hundred_rows_of_many_columns():
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = CMNClassifier(2, max_sweeps=1, random_state=0).fit(X, y)
+            model = CMNClassifier.paper(n_experts=2, max_sweeps=1, random_state=0).fit(X, y)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

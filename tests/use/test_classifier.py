@@ -39,7 +39,7 @@ Y = np.array(["ash", "birch", "cedar"])[(X[:, 0] > 0).astype(int) + (X[:, 1] > 8
 
 
 def make(**options):
-    return CMNClassifier(**{"n_experts": 3, "max_sweeps": 8, "random_state": 0, **options})
+    return CMNClassifier.paper(**{"n_experts": 3, "max_sweeps": 8, "random_state": 0, **options})
 
 
 with warnings.catch_warnings():
@@ -54,7 +54,7 @@ with warnings.catch_warnings():
 ANOTHER_START = {"check_sample_weight_equivalence_on_dense_data": "rows in another order are another start"}
 
 
-@parametrize_with_checks([CMNClassifier(n_experts=4, max_sweeps=100), CMNClassifier(n_experts=2, n_init=2, max_sweeps=30, select="holdout")],
+@parametrize_with_checks([CMNClassifier(n_experts=4, max_sweeps=100), CMNClassifier.paper(n_experts=2, n_init=2, max_sweeps=30, select="holdout")],
                          expected_failed_checks=lambda estimator: ANOTHER_START)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -77,12 +77,12 @@ def test_version_and_help():
 
 
 def test_fit_reports(place):
-    done = run("fit", place / "train.csv", "--target", "kind", "--experts", 4, "--max-sweeps", 40, "--test", place / "test.csv", process=True)
+    done = run("fit", place / "train.csv", "--target", "kind", "--experts", 4, "--max-sweeps", 40, "--method", "cavi", "--test", place / "test.csv", process=True)
     lines = dict(line.split(None, 1) if not line.startswith("log") else ("log", line[9:].strip()) for line in done.stdout.splitlines()
                  if not line.startswith("held"))
     assert lines["rows"] == "60, 2 columns" and "same (" in lines["classes"] and "40 sweeps" in lines["fit"]
     assert done.stderr == ""                                          # no progress bar in a pipe, no warning
-    model = CMNClassifier(n_experts=4, max_sweeps=40, random_state=0)
+    model = CMNClassifier(n_experts=4, max_sweeps=40, random_state=0, method="cavi")
     with pytest.warns(UserWarning):
         model.fit(X[:60], Y[:60])
     assert lines["ELBO"] == f"{model.elbo_:.3f} nats"
@@ -117,7 +117,7 @@ def test_predict(place):
 
 def test_model_of_the_estimator_takes_columns_by_place(place):
     with pytest.warns(UserWarning):
-        CMNClassifier(n_experts=2, max_sweeps=5).fit(X, Y).save(place / "plain.npz")
+        CMNClassifier.paper(n_experts=2, max_sweeps=5).fit(X, Y).save(place / "plain.npz")
     write(place / "two.csv", X[:3].tolist(), header=("u", "v"))
     assert run("predict", place / "plain.npz", place / "two.csv").stdout.count("\n") == 4
     assert "expected 2 columns" in refused("predict", place / "plain.npz", place / "test.csv")
@@ -221,7 +221,7 @@ def test_blanks_around_names(place, tmp_path, capsys, restored):
 
     def model(*names):
         with pytest.warns(UserWarning):
-            fitted = CMNClassifier(n_experts=2, max_sweeps=5).fit(pandas.DataFrame(X, columns=names), Y)
+            fitted = CMNClassifier.paper(n_experts=2, max_sweeps=5).fit(pandas.DataFrame(X, columns=names), Y)
         fitted.save(tmp_path / "m.npz")
         return [[repr(float(value)) for value in row] for row in fitted.predict_proba(pandas.DataFrame(X[:3], columns=names))]
 

@@ -93,7 +93,7 @@ def test_weights_of_rows_and_classes(parts, capsys):
     weighed = FRAME.iloc[8000:11_000].assign(w=np.arange(3000) % 3)
     for i in range(3):
         weighed.iloc[1000 * i:1000 * (i + 1)].to_parquet(parts / f"part-{i}.parquet")
-    one = CMNClassifier(n_experts=3, max_sweeps=4, random_state=0, class_weight={"two": 2.5})
+    one = CMNClassifier.paper(n_experts=3, max_sweeps=4, random_state=0, class_weight={"two": 2.5})
     with pytest.warns(UserWarning):
         one.fit(weighed[["a", "b", "c"]], weighed.kind, weighed.w)
     weighing = ("--weight", "w", "--class-weight", "two=2.5")

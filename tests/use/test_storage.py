@@ -125,7 +125,7 @@ def test_a_model_of_40000_rows_is_small_and_holds_none_of_them(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40_000, 5))
     y = (X[:, 0] + rng.normal(size=len(X)) > 0).astype(int)
-    model = CMNClassifier(n_experts=4, max_sweeps=2, random_state=0).fit(X, y)
+    model = CMNClassifier.paper(n_experts=4, max_sweeps=2, random_state=0).fit(X, y)
     model.save(tmp_path / "model.npz")
     pickled, saved = pickle.dumps(model), (tmp_path / "model.npz").read_bytes()
     assert max(len(pickled), len(saved)) < 64 * 1024

@@ -25,12 +25,12 @@ CHECKS = [(name, init) for init in ("class-code", "random") for name in (
 
 
 def make(**options):
-    return CMNClassifier(**{"n_experts": 3, "max_sweeps": 8, "random_state": 0, **options})
+    return CMNClassifier.paper(**{"n_experts": 3, "max_sweeps": 8, "random_state": 0, **options})
 
 
 @pytest.mark.parametrize("name, init", CHECKS)
 def test_scikit_learn_checks_of_weights(name, init):
-    model = CMNClassifier(n_experts=2, max_sweeps=30, init=init)
+    model = CMNClassifier.paper(n_experts=2, max_sweeps=30, init=init)
     found = [(estimator, check) for estimator, check in estimator_checks_generator(model) if check.func.__name__ == name]
     assert found
     for estimator, check in found:
@@ -90,7 +90,7 @@ def test_a_model_with_class_weights_is_saved(tmp_path):
 def test_every_method_says_what_weights_it_takes(monkeypatch):
     assert {name: find_learner(name).weights for name in LEARNERS} == {
         "cavi": "any", "mle": "any", "map": "any", "bbvi": "any", "nuts": "any", "gibbs": "whole",
-        "shared-means": "none", "shared-map": "any", "shared-bbvi": "any", "shared-nuts": "any", "shared-gibbs": "whole",
+        "shared-means": "any", "several": "any", "shared-map": "any", "shared-bbvi": "any", "shared-nuts": "any", "shared-gibbs": "whole",
         "structured": "any", "deep": "none"}
     monkeypatch.setitem(LEARNERS, "plain", find_learner("cavi")._replace(weights="none"))
     with pytest.raises(ValueError, match="method 'plain' takes no weights; those that do: cavi, mle"):

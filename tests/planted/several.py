@@ -1,0 +1,32 @@
+"""Faults of several ascents behind one estimator: (id, old text, new text, test files that may notice)."""
+TESTS = ("test_several.py",)
+
+FAULTS = [
+    ("several-kinds-swapped", '("cavi",) * plain + ("shared-means",) * shared', '("cavi",) * shared + ("shared-means",) * plain', TESTS),
+    ("several-none-is-enough", "if not plain + shared:", "if not plain + shared + 1:", TESTS),
+    ("several-members-without-options", "{name: o[name] for name in known}", "{}", TESTS),
+    ("several-bound-of-the-best", "return np.mean(list(traces), axis=0)", "return np.max(list(traces), axis=0)", TESTS),
+    ("several-bound-is-a-sum", "return np.mean(list(traces), axis=0)", "return np.sum(list(traces), axis=0)", TESTS),
+    ("several-ended-members-fall-to-zero", 'mode="edge")', 'mode="constant")', TESTS),
+    ("several-counts-the-fewest-sweeps", "return max(one.n_sweeps", "return min(one.n_sweeps", TESTS),
+    ("several-one-has-converged", "return all(one.converged", "return any(one.converged", TESTS),
+    ("several-first-member-speaks", "for one in result.members])", "for one in result.members[:1]])", TESTS),
+    ("several-part-with-its-own-weights", "weight[stay] * (weight.sum() / weight[stay].sum())", "weight[stay]", TESTS),
+    ("several-part-evenly", "weight[stay] * (weight.sum() / weight[stay].sum())", "np.full(rows, weight.sum() / rows)", TESTS),
+    ("several-part-is-the-first-rows", "np.sort(rng.permutation(len(weight))[:rows])", "np.arange(rows)", TESTS),
+    ("several-part-too-often", "if len(y) >= 4 * few:", "if len(y) >= 2 * few:", TESTS),
+    ("several-part-never", "if len(y) >= 4 * few:", "if False:", TESTS),
+    ("several-start-of-the-part-unused", "states = [s._replace(parameters=p) for s, p in zip(states, ends)]", "list(ends)", TESTS),
+    ("several-members-of-one-stream", "n_classes=n_classes, rng=child,", "n_classes=n_classes, rng=rng,", TESTS),
+    ("several-weights-forgotten", "works = [begin(Z, y, weight=weight) for begin in each]", "works = [begin(Z, y) for begin in each]", TESTS),
+    ("several-checkpoint-of-other-members", '("several", kinds, few, *(work.problem for work in works))', '("several", *(work.problem for work in works[:1]))', TESTS),
+    ("several-checkpoint-of-another-part", '("several", kinds, few,', '("several", kinds,', TESTS),
+    ("several-visits-of-one-row", "max(20, visits // rows)", "max(20, visits)", TESTS),
+    ("several-visits-without-a-floor", "max(20, visits // rows)", "visits // rows", TESTS),
+    ("several-sweeps-beyond-the-limit", "return min(settings.max_sweeps, max(20, visits // rows))", "return max(20, visits // rows)", TESTS),
+    ("several-visits-unheard", "total, short = most_sweeps(settings, len(y)), copy(settings)", "total, short = settings.max_sweeps, copy(settings)", TESTS),
+    ("several-part-as-long-as-all", "most_sweeps(settings, 2 * few)", "settings.max_sweeps", TESTS),
+    ("several-never-ends", "return has_converged(member.state)", "return False", TESTS),
+    ("several-file-forgets-what-is-above", 'kinds = ["shared-means" if isinstance(one, HigherFit) else "cavi"', 'kinds = ["cavi" if isinstance(one, HigherFit) else "cavi"', TESTS),
+    ("several-file-of-the-first-member", 'name.startswith(f"{i}.")', 'name.startswith("0.")', TESTS),
+]
