@@ -15,7 +15,7 @@ Protocol, written before the first record.
                 for every method.  RMSE of the mean (of boosting, of the median).  CPU seconds of the fit and of all forecasts together.
     Verdict     Paired by split: a method is better than another on a set if its mean difference is above twice its standard error over eight
                 splits, worse if below minus twice.  Splits share rows, so that these errors are too small rather than too large.
-    Known       The defaults of CMNRegressor (ten experts, v0 = 1, b0 = 0.2, a shared mean, a known map) were chosen among eight settings by the mean
+    Known       The defaults of CMNRegressor (ten experts, v0 = 1, b0 = 0.2, a shared mean, a known map) were chosen among seven settings by the mean
                 log score on splits 100 and 101 of these sets.  Splits 0 to 7 were not looked at; the real sets have the same rows in them.
 """
 import time
