@@ -140,7 +140,7 @@ def mixture_cdf(mix, y):
 
 
 # book/beyond/regressor.ipynb, cell regressor-14
-def mixture_quantile(mix, level, tol=1e-12, most=60):
+def mixture_quantile(mix, level, tol=1e-10, most=60):
     """The value below which a share `level` lies, of every row.  [eq-reg-quantile]
 
     Newton's rule inside the interval from the smallest to the largest quantile of a
@@ -149,13 +149,14 @@ def mixture_quantile(mix, level, tol=1e-12, most=60):
     """
     each = mix.mean + mix.sd * ndtri(level)
     low, high = each.min(1), each.max(1)
-    y = (mix.weight * each).sum(1)
+    y, height = (mix.weight * each).sum(1), mix.weight / mix.sd / np.sqrt(2 * np.pi)
     for _ in range(most):
-        off = mixture_cdf(mix, y) - level
+        t = (y[:, None] - mix.mean) / mix.sd
+        off = (mix.weight * ndtr(t)).sum(1) - level
         if np.abs(off).max(initial=0.0) <= tol:
             break
         low, high = np.where(off < 0, y, low), np.where(off < 0, high, y)
-        after = y - off / np.maximum(np.exp(mixture_log_density(mix, y)), 1e-300)
+        after = y - off / np.maximum((height * np.exp(-0.5 * t**2)).sum(1), 1e-300)
         y = np.where((low < after) & (after < high), after, 0.5 * (low + high))
     return y
 

@@ -158,6 +158,11 @@ def value(record, name):
     return p["cpu_seconds"] + p["scoring_cpu_seconds"] if name == "seconds" else record["metrics"][name]
 
 
+def n_splits(records):
+    """How many splits are whole, all methods on all sets."""
+    return sum(all(Cell(d, m, s) in records for d in SETS for m in METHODS) for s in SPLITS)
+
+
 def level(records, dataset, method, name):
     """Mean and standard error over the splits that are stored."""
     found = [value(records[cell], name) for cell in (Cell(dataset, method, s) for s in SPLITS) if cell in records]
@@ -181,7 +186,7 @@ def verdict(records, method="cmn", base="ridge", name="lpd"):
 def score_table(records, name="lpd", digits=2):
     """A Table: a number of every method on every set, with its standard error over splits."""
     cells = [[d, *(f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in (level(records, d, v, name) for v in METHODS))] for d in SETS]
-    return Table(["data", *METHODS], cells, "l" + "r" * len(METHODS), f"{NAMES[name]}, mean ± standard error over {len(SPLITS)} splits")
+    return Table(["data", *METHODS], cells, "l" + "r" * len(METHODS), f"{NAMES[name]}, mean ± standard error over {n_splits(records)} splits")
 
 
 def cover_table(records):
