@@ -145,7 +145,7 @@ def mixture_quantile(mix, level, tol=1e-10, most=60):
 
     Newton's rule inside the interval from the smallest to the largest quantile of a
     component; where it would leave the interval, which shrinks, the middle instead.
-    level in (0, 1), tol of the share -> (n,)
+    level in (0, 1), tol: of the share, or of what is left to 1 -> (n,)
     """
     each = mix.mean + mix.sd * ndtri(level)
     low, high = each.min(1), each.max(1)
@@ -153,7 +153,7 @@ def mixture_quantile(mix, level, tol=1e-10, most=60):
     for _ in range(most):
         t = (y[:, None] - mix.mean) / mix.sd
         off = (mix.weight * ndtr(t)).sum(1) - level
-        if np.abs(off).max(initial=0.0) <= tol:
+        if np.abs(off).max(initial=0.0) <= tol * min(level, 1 - level):
             break
         low, high = np.where(off < 0, y, low), np.where(off < 0, high, y)
         after = y - off / np.maximum((height * np.exp(-0.5 * t**2)).sum(1), 1e-300)
