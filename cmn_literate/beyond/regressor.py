@@ -1,7 +1,11 @@
 # Tangled from book/beyond/regressor.ipynb by tools/tangle.py; edit the notebook, not this file.
 """A regressor you can use
 
-To come.
+Given the scales, a forecast of the network is normal, so it is a mixture of normals with a rule
+whose error is known: moments have a closed form, densities and quantiles cost a few matrix
+products. On five data sets the network is ahead of Bayesian ridge on three and level with it on
+two; a Gaussian process is ahead of the network on the two smooth, generated sets and level with it
+on the three real ones.
 """
 
 __all__ = ["forecast_moments", "scale_nodes", "forecast_nodes", "Mixture", "forecast_mixture",

@@ -158,9 +158,14 @@ def value(record, name):
     return p["cpu_seconds"] + p["scoring_cpu_seconds"] if name == "seconds" else record["metrics"][name]
 
 
+def present(records):
+    """The methods that are stored on two splits or more of every set, in their order."""
+    return [m for m in METHODS if all(sum(Cell(d, m, s) in records for s in SPLITS) > 1 for d in SETS)]
+
+
 def n_splits(records):
-    """How many splits are whole, all methods on all sets."""
-    return sum(all(Cell(d, m, s) in records for d in SETS for m in METHODS) for s in SPLITS)
+    """How many splits are whole: all methods that are present, on all sets."""
+    return sum(all(Cell(d, m, s) in records for d in SETS for m in present(records)) for s in SPLITS)
 
 
 def level(records, dataset, method, name):
@@ -185,19 +190,21 @@ def verdict(records, method="cmn", base="ridge", name="lpd"):
 
 def score_table(records, name="lpd", digits=2):
     """A Table: a number of every method on every set, with its standard error over splits."""
-    cells = [[d, *(f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in (level(records, d, v, name) for v in METHODS))] for d in SETS]
-    return Table(["data", *METHODS], cells, "l" + "r" * len(METHODS), f"{NAMES[name]}, mean ± standard error over {n_splits(records)} splits")
+    methods = present(records)
+    cells = [[d, *(f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in (level(records, d, v, name) for v in methods))] for d in SETS]
+    return Table(["data", *methods], cells, "l" + "r" * len(methods), f"{NAMES[name]}, mean ± standard error over {n_splits(records)} splits")
 
 
 def cover_table(records):
     """A Table: which share of the test rows the intervals of 50 % and 90 % hold."""
-    cells = [[d, *(f"{100 * level(records, d, v, 'cover50')[0]:.0f} / {100 * level(records, d, v, 'cover90')[0]:.0f}" for v in METHODS)] for d in SETS]
-    return Table(["data", *METHODS], cells, "l" + "r" * len(METHODS), "Test rows inside the intervals of 50 % / 90 %, in per cent, mean over splits")
+    methods = present(records)
+    cells = [[d, *(f"{100 * level(records, d, v, 'cover50')[0]:.0f} / {100 * level(records, d, v, 'cover90')[0]:.0f}" for v in methods)] for d in SETS]
+    return Table(["data", *methods], cells, "l" + "r" * len(methods), "Test rows inside the intervals of 50 % / 90 %, in per cent, mean over splits")
 
 
 def report(records):
     """Lines of all tables."""
     for table in (score_table(records), score_table(records, "crps", 3), score_table(records, "rmse", 3), cover_table(records), score_table(records, "seconds", 1)):
         yield from (*repr(table).split("\n"), "")
-    for base in METHODS[1:4]:
+    for base in present(records)[1:]:
         yield f"cmn less {base}: log score better at {verdict(records, 'cmn', base)}, CRPS {verdict(records, 'cmn', base, 'crps')} (better, worse, sets)"

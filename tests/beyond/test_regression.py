@@ -171,6 +171,8 @@ def test_start_and_its_seeds():
     a, b, c = (fit_network(X, y[:, 0], model, 3, rng=seed, max_sweeps=5) for seed in (1, np.random.default_rng(1), 2))
     assert_array_equal(a.elbo, b.elbo)
     assert (a.elbo != c.elbo).any()
+    one, two = (network_start(X, y, model, 1, 1, np.random.default_rng(seed)).globals.M for seed in (1, 2))
+    assert 1e-6 < np.abs(one - two).max() < 0.2                                          # the noise that leaves the saddle
     wide, target = gaussian_output().start(np.column_stack([y, 2 * y, -y]), 1)          # one direction holds all three
     assert_allclose(target @ wide.M[0, :, :1].T, np.column_stack([y, 2 * y, -y]), atol=1e-12)
     count, logit = count_output(4.0).start(np.array([0.0, 4.0]), 2)
