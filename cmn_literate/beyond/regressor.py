@@ -49,8 +49,8 @@ def forecast_moments(g, X):
     g Globals of a Gaussian output, X (n,d) -> (n,m), (n,m); infinite where a shape <= 1
     """
     F, w = g.output, np.exp(stick_log_means(*logit_moments(X, g.beta0_mu, g.beta0_S)))
-    inner, outer = (np.where(a > 1, b / np.where(a > 1, a - 1, 1), np.inf)
-                    for a, b in ((g.a[:, None], g.b), (F.a[:, None], F.b)))
+    inner, outer = (b / np.where(a > 1, a - 1, 1) for a, b in (
+        (g.a[:, None], g.b), (F.a[:, None], F.b)))
     spread = 1 + np.maximum(row_quadratic(X, g.V), 0.0)
     location = np.einsum("kid,nd->nki", g.M, pad(X))
     variance, mean = spread[:, :, None] * inner, pad(location) @ F.M[0].T
@@ -58,8 +58,9 @@ def forecast_moments(g, X):
     blur = 1 + blur + variance @ np.diag(F.V[0])[:-1]
     within = variance @ (F.M[0][:, :-1] ** 2).T + blur[:, :, None] * outer[0]
     centre = np.einsum("nk,nkj->nj", w, mean)
-    between = (mean - centre[:, None]) ** 2
-    return centre, np.einsum("nk,nkj->nj", w, within + between)
+    total = np.einsum("nk,nkj->nj", w, within + (mean - centre[:, None]) ** 2)
+    infinite = min(g.a.min(), F.a[0]) <= 1
+    return centre, np.full_like(total, np.inf) if infinite else total
 
 
 # book/beyond/regressor.ipynb, cell regressor-08
