@@ -8,7 +8,7 @@ the output is known.
 """
 
 __all__ = ["Model", "Globals", "Hidden", "Whole", "network_scores", "network_kl", "network_elbo",
-           "NETWORK_UPDATES", "network_sweep", "NetworkFit", "network_start", "Climb",
+           "NETWORK_UPDATES", "network_sweep", "NetworkFit", "network_start", "NetworkClimb",
            "fit_network", "predict_log_density"]
 
 
@@ -214,7 +214,7 @@ def network_start(X, y, model, n_experts, latent_dim, rng):
     return _omega0(_x(Whole(g, q), X, y, model), X, y, model)
 
 
-class Climb(NamedTuple):
+class NetworkClimb(NamedTuple):
     """State of fit_network between two sweeps.  [eq-reg-sweep]
 
     whole; bound of the last sweep (nats; None before the first); converged
@@ -235,7 +235,7 @@ class _Climber(NamedTuple):
         s = network_sweep(state.whole, self.X, self.y, self.model)
         bound = float(network_elbo(s, self.X, self.y, self.model))
         gain = np.inf if state.bound is None else bound - state.bound
-        return Climb(s, bound, bool(gain < self.tol * len(self.X))), (bound,)
+        return NetworkClimb(s, bound, bool(gain < self.tol * len(self.X))), (bound,)
 
 
 def _climbed(run):
@@ -266,8 +266,8 @@ def fit_network(X, y, model, n_experts=10, latent_dim=1, rng=0, max_sweeps=500,
     first = network_start(X, y, model, check_count(n_experts, "n_experts"),
                           check_count(latent_dim, "latent_dim"), rng)
     problem = ("network", X, y, n_experts, latent_dim, out.name, model[1:], tol)
-    kinds = Climb, Whole, Globals, Hidden, type(first.globals.output)
-    work = Work(lambda: [Climb(first, None, False)], _Climber(X, y, model, tol),
+    kinds = NetworkClimb, Whole, Globals, Hidden, type(first.globals.output)
+    work = Work(lambda: [NetworkClimb(first, None, False)], _Climber(X, y, model, tol),
                 max_sweeps, _climbed, problem, origin, lambda states, c: states[c].bound,
                 has_converged, kinds=kinds, every=100)
     return work.finish(drive(work, callback, checkpoint))

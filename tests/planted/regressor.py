@@ -31,6 +31,6 @@ FAULTS = [
     ("reg-priors-not-scaled", "scaled_priors(self.priors, D) if self.scaled else self.priors", "self.priors", TESTS),
     ("reg-link-ignored", 'learned = self.link == "learned"', "learned = False", TESTS),
     ("reg-half-done-fit", "new = copy(self)", "new = self", TESTS),
-    ("reg-file-without-format", 'if header.get("format") != FORMAT or', 'if header.get("format") is None or', TESTS),
+    ("reg-file-without-format", 'if header.get("format") != _FORMAT or', 'if header.get("format") is None or', TESTS),
     ("reg-quantiles-blocks", "for first in range(0, len(Z), size):", "for first in range(0, size, size):", TESTS),
 ]
