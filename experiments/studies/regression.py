@@ -36,7 +36,7 @@ LEVELS = np.arange(1, 20) / 20
 NARROW = 0.01                                             # the least gap between two quantiles of boosting
 TOLERANCE = 1e-3
 NAMES = {"lpd": "log score", "crps": "CRPS", "rmse": "RMSE", "cover50": "in 50 %", "cover90": "in 90 %", "seconds": "CPU seconds"}
-BEGUN = True
+BEGUN = False
 
 
 class Cell(NamedTuple):
