@@ -5,7 +5,7 @@ from importlib import import_module
 __version__ = "0.2.0"
 
 # the front door: name -> module that brings it on first use; the core needs numpy, scipy and autograd only
-_HOMES = {"CMNClassifier": "use.classifier", "Priors": "network.simulate", "fit": "engineering.fit", "sweep": "network.cavi",
+_HOMES = {"CMNClassifier": "use.classifier", "CMNRegressor": "beyond.regressor", "Priors": "network.simulate", "fit": "engineering.fit", "sweep": "network.cavi",
           "elbo": "network.elbo", "predict_proba": "engineering.quadrature", "sample_network": "network.simulate"}
 # asked by the conformance kit
 _DOORS = {"cmn_adapter": "conformance"}

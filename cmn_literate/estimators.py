@@ -3,15 +3,15 @@
 from dataclasses import asdict, fields, is_dataclass, replace
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cmn_literate.inputs import PAPER, check_columns
 from cmn_literate.storage import load_model, save_model
 
 
-class Estimator(ClassifierMixin, BaseEstimator):
-    """A classifier whose option `priors` is a frozen dataclass, its fields options too."""
+class Options(BaseEstimator):
+    """An estimator whose option `priors` is a frozen dataclass, its fields options too."""
 
     @classmethod
     def paper(cls, **options):
@@ -43,6 +43,10 @@ class Estimator(ClassifierMixin, BaseEstimator):
         except OverflowError as error:
             raise ValueError(f"X: expected numbers that a float64 can hold, got a larger one ({error})") from None
 
+
+class Estimator(ClassifierMixin, Options):
+    """A classifier with a file of its own."""
+
     def save(self, path):
         """Write the fitted model to one file (.npz and JSON, no pickle)."""
         check_is_fitted(self)
@@ -52,3 +56,13 @@ class Estimator(ClassifierMixin, BaseEstimator):
     def load(cls, path):
         """Read a model that save wrote; it predicts the same bits."""
         return load_model(cls, path)
+
+
+class Regressor(RegressorMixin, Options):
+    """A regressor of one or more numbers."""
+
+    def __sklearn_tags__(self):
+        """As scikit-learn asks for them: y may have several columns."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
