@@ -8,8 +8,9 @@ bent, and not on the other two; a Gaussian process is well ahead of the network 
 generated sets and about level with it on the three real ones.
 """
 
-__all__ = ["forecast_moments", "scale_nodes", "forecast_nodes", "Mixture", "forecast_mixture",
-           "mixture_log_density", "mixture_cdf", "mixture_quantile", "CMNRegressor"]
+__all__ = ["forecast_moments", "scale_nodes", "forecast_nodes", "NormalMixture",
+           "forecast_mixture", "mixture_log_density", "mixture_cdf", "mixture_quantile",
+           "CMNRegressor"]
 
 
 # book/beyond/regressor.ipynb, cell regressor-02
@@ -95,7 +96,7 @@ def forecast_nodes(a, a1, h, sizes=(25, 9, 5), many=2048):
     return tau, gammaincinv(a1, u[:, h]), ndtri(u[:, h + 1:]), np.full(tau.shape[:2], 1 / many)
 
 
-class Mixture(NamedTuple):
+class NormalMixture(NamedTuple):
     """Of every row a mixture of normals: weight, mean, sd, each (n,C).  [eq-reg-mixture]"""
     weight: np.ndarray
     mean: np.ndarray
@@ -105,7 +106,7 @@ class Mixture(NamedTuple):
 def forecast_mixture(g, X, j=0):
     """Law of output j given x, as a mixture of normals.  [eq-reg-mixture]
 
-    g Globals of a Gaussian output, X (n,d) -> Mixture of n rows
+    g Globals of a Gaussian output, X (n,d) -> NormalMixture of n rows
     """
     F, known = g.output, not g.output.V.any()
     W = F.M[0, j, :-1]
@@ -128,7 +129,7 @@ def forecast_mixture(g, X, j=0):
     gate = np.exp(stick_log_means(*logit_moments(X, g.beta0_mu, g.beta0_S)))
     parts = gate[:, :, None] * p, location @ w.T + c, spread[:, :, None] * noise + rest
     weight, mean, variance = (part.reshape(len(X), -1) for part in parts)
-    return Mixture(weight, mean, np.sqrt(variance))
+    return NormalMixture(weight, mean, np.sqrt(variance))
 
 
 def mixture_log_density(mix, y):
@@ -324,13 +325,13 @@ class CMNRegressor(Regressor):
         return found.reshape(y.shape)
 
     def _mixtures(self, Z, size=128):
-        """(rows, column of y, Mixture over all starts), block by block."""
+        """(rows, column of y, NormalMixture over all starts), block by block."""
         for j in range(len(self.target_mean_)):
             for first in range(0, len(Z), size):
                 rows = slice(first, first + size)
                 parts = [forecast_mixture(f.globals, Z[rows], j) for f in self.fits_]
                 weight, mean, sd = (np.concatenate(part, axis=1) for part in zip(*parts))
-                yield rows, j, Mixture(weight / len(parts), mean, sd)
+                yield rows, j, NormalMixture(weight / len(parts), mean, sd)
 
     def save(self, path):
         """Write the fitted model to one file (.npz and JSON, no pickle)."""

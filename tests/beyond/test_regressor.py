@@ -18,7 +18,7 @@ from cmn_literate import CMNRegressor
 from cmn_literate.beyond.outputs import Line, gaussian_output, known_output, line_log_density
 from cmn_literate.beyond.regression import Globals, Model, fit_network
 from cmn_literate.beyond.regressor import (
-    Mixture, forecast_mixture, forecast_moments, forecast_nodes, mixture_cdf, mixture_log_density, mixture_quantile, scale_nodes)
+    NormalMixture, forecast_mixture, forecast_moments, forecast_nodes, mixture_cdf, mixture_log_density, mixture_quantile, scale_nodes)
 from cmn_literate.beyond.shared_means import scaled_priors
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.logistic import stick_log_means
@@ -118,7 +118,7 @@ def test_scale_nodes():
 
 
 def test_mixture_of_two():
-    mix = Mixture(*(np.tile(part, (3, 1)) for part in ([0.25, 0.75], [-1.0, 2.0], [0.5, 1.5])))
+    mix = NormalMixture(*(np.tile(part, (3, 1)) for part in ([0.25, 0.75], [-1.0, 2.0], [0.5, 1.5])))
     y = np.array([-2.0, 0.0, 3.0])
     assert_allclose(mixture_log_density(mix, y), np.log(0.25 * stats.norm.pdf(y, -1, 0.5) + 0.75 * stats.norm.pdf(y, 2, 1.5)), rtol=1e-12)
     assert_allclose(mixture_cdf(mix, y), 0.25 * stats.norm.cdf(y, -1, 0.5) + 0.75 * stats.norm.cdf(y, 2, 1.5), rtol=1e-12)

@@ -25,7 +25,7 @@ FAULTS = [
     ("reg-density-in-standard-units", "- np.log(self._wide(self.target_scale_))", "- 0 * np.log(self._wide(self.target_scale_))", TESTS),
     ("reg-deviation-not-scaled", "back(self.target_scale_ * np.sqrt(variance))", "back(np.sqrt(variance))", TESTS),
     ("reg-starts-agree", "np.mean(variances, axis=0) + np.var(means, axis=0)", "np.mean(variances, axis=0)", TESTS),
-    ("reg-starts-add-up", "Mixture(weight / len(parts), mean, sd)", "Mixture(weight, mean, sd)", TESTS),
+    ("reg-starts-add-up", "NormalMixture(weight / len(parts), mean, sd)", "NormalMixture(weight, mean, sd)", TESTS),
     ("reg-v00-not-scaled", "v00 = self.v00 / D if self.scaled else self.v00", "v00 = self.v00", TESTS),
     ("reg-priors-not-scaled", "scaled_priors(self.priors, D) if self.scaled else self.priors", "self.priors", TESTS),
     ("reg-link-ignored", 'learned = self.link == "learned"', "learned = False", TESTS),
