@@ -314,8 +314,8 @@ def test_what_weights_of_a_source_cannot_be():
         for memory in (None, "5kB"):
             with pytest.raises(ValueError, match=words):
                 learned(weighted(weight=10 * W), memory=memory, **options)
-    with pytest.raises(ValueError, match="sample_weight, class_weight: method 'shared-means' takes no weights"):
-        learned(weighted(), method="shared-means")
+    with pytest.raises(ValueError, match="sample_weight, class_weight: method 'deep' takes no weights"):
+        learned(weighted(), method="deep")
     with pytest.raises(ValueError, match="sample_weight: expected None, since the source brings its weights, got ndarray"):
         learned(source(), None, W[FEW])
 

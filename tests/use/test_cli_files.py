@@ -129,7 +129,7 @@ def test_faults_of_weights_are_one_line(parts, capsys):
             ("few.csv", ("--class-weight", "balanced", "--class-weight", "one=2"), "got 'balanced'"),
             ("few.csv", ("--class-weight", "six=2"), "--class-weight: expected labels among one, two, each once, got 'six'"),
             ("few.csv", ("--class-weight", "one=2", "--class-weight", "one=3"), "each once, got 'one'"),
-            ("few.csv", ("--weight", "w", "--method", "shared-means"), "sample_weight, class_weight: method 'shared-means' takes no weights")):
+            ("few.csv", ("--weight", "w", "--method", "deep"), "sample_weight, class_weight: method 'deep' takes no weights")):
         fit(parts, *more, "--out", parts / "m.npz", pattern=pattern, code=2)
         said = capsys.readouterr()
         assert said.out == "" and said.err.count("\n") == 1 and words in said.err, said.err

@@ -7,7 +7,7 @@ import pytest
 
 import cmn_literate
 
-NAMES = ("CMNClassifier", "Priors", "fit", "sweep", "elbo", "predict_proba", "sample_network")
+NAMES = ("CMNClassifier", "CMNRegressor", "Priors", "fit", "sweep", "elbo", "predict_proba", "sample_network")
 
 
 def alone(code):
