@@ -392,8 +392,8 @@ def class_log_probs_by_expert(parameters, X, method="auto", n_nodes=None,
     close, near = shared_integrals(p, location, scale, dof, size)
     weight += np.where(close, weight, 0.0) @ np.eye(len(near))[near]
     own, out = ~close, np.empty((*close.shape, len(p.beta1_mu) + 1))
-    if len(X) >= 32 and n_nodes is None and method in ("auto", "quadrature"):
-        for rule in (_by_scales, _by_tables)[:1 + (scale.shape[2] <= 2)]:
+    if len(X) >= 32 and scale.shape[2] <= 2 and n_nodes is None and method in ("auto", "quadrature"):
+        for rule in (_by_scales, _by_tables):
             found, done = rule(p, location, scale, dof, np.where(own, weight, 0.0))
             out[done], own = found, own & ~done
     expert = np.nonzero(own)[1]
