@@ -1,10 +1,10 @@
 # Tangled from book/beyond/lean.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Lean sweeps: structured posteriors at speed
 
-A leaner posterior changes one piece of the [E-step of a block](../engineering/sums.ipynb), the
-step from natural parameters to moments; three small functions, one for each shape of covariance,
-replace it. The sums, the M-step and the bound stay, and each sweep equals the readable updates to
-twelve digits when the means are solved to the end.
+A leaner posterior changes one piece of the E-step of a block, the step from natural parameters to
+moments; three small functions, one for each shape of covariance, replace it. The sums, the M-step
+and the bound stay, and each sweep equals the readable updates to twelve digits when the means are
+solved to the end.
 """
 
 __all__ = ["Lean", "row_classes", "lean_blocks", "lean_start", "lean_moments", "mean_precisions",
