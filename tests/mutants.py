@@ -377,7 +377,7 @@ MUTANTS = [
     Mutant("auto-too-coarse", "quadrature", "(1e-9, 3.0, 1025)", "(1e-2, 3.0, 1025)", QUADRATURE),
     Mutant("cubature-radius", "quadrature", "return np.sqrt(h) * z, np.full(2 * h", "return h * z, np.full(2 * h", QUADRATURE),
     Mutant("antithetic-weights", "quadrature", "np.full(2 * len(z), 0.5 / len(z))", "np.full(2 * len(z), 1 / len(z))", QUADRATURE),
-    Mutant("twins-whatever-the-noise", "row_tables", "[p.a[:, None], p.b, p.M", "[p.a[:, None], 0 * p.b, p.M", QUADRATURE),
+    Mutant("twins-whatever-the-noise", "row_tables", "[p.a[:, None], p.b, p.M", "[p.a[:, None], 0 * p.b, p.M", ("test_row_tables.py", "test_quadrature_rules.py")),
     Mutant("mixture-without-gate", "quadrature", "experts += gate[:, :, None]", "experts -= np.log(experts.shape[1])", QUADRATURE),
     Mutant("draws-by-eigenvectors-of-any-sign", "predict", "root = scaled @ vectors.swapaxes(1, 2)", "root = scaled", PREDICT),
     Mutant("draws-row-scale", "predict", "noise(p.V, p.M.shape[1]) / np.sqrt(tau)[..., None]", "noise(p.V, p.M.shape[1])", PREDICT),
