@@ -13,6 +13,7 @@ __all__ = ["Shapes", "theta_shapes", "split_fields", "join_fields", "pack", "unp
 
 
 # book/engineering/coordinates.ipynb, cell coordinates-02
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -68,28 +69,33 @@ def theta_shapes(theta):
 
 
 # book/engineering/coordinates.ipynb, cell coordinates-07
+@lru_cache(maxsize=256)
+def _cuts(shapes):
+    """Where the blocks stand in a flat vector: (slice, shape) of each.  [eq-lik-phi]"""
+    start, cuts = 0, []
+    for shape in shapes.fields:
+        cuts.append((slice(start, start + prod(shape)), shape))
+        start += prod(shape)
+    return cuts
+
+
 def split_fields(vector, shapes):
     """A flat vector as its four blocks, values unchanged.  [eq-lik-phi]
 
     vector (..., P) -> beta1, beta0, A, ln tau, each with the leading axes (...)
     ValueError unless the last axis holds shapes.n_params numbers.
     """
-    shapes, size = Shapes(*shapes), anp.shape(vector)
+    shapes, size = Shapes(*shapes), np.shape(vector)
     if size[-1:] != (shapes.n_params,):
         raise ValueError(f"parameter vector: expected {shapes.n_params} numbers "
                          f"for {shapes}, got shape {size}")
-    start, blocks = 0, []
-    for shape in shapes.fields:
-        stop = start + prod(shape)
-        blocks.append(vector[..., start:stop].reshape(size[:-1] + shape))
-        start = stop
-    return blocks
+    return [vector[..., cut].reshape(size[:-1] + shape) for cut, shape in _cuts(shapes)]
 
 
 def join_fields(blocks):
     """Inverse of split_fields.  [eq-lik-phi]   four blocks -> (..., P)"""
-    lead = anp.shape(blocks[3])[:-2]
-    flat = [block.reshape(lead + (prod(anp.shape(block)[len(lead):]),))
+    lead = np.shape(blocks[3])[:-2]
+    flat = [block.reshape(lead + (prod(np.shape(block)[len(lead):]),))
             for block in blocks]
     return anp.concatenate(flat, axis=-1)
 
@@ -140,7 +146,7 @@ def log_prior_white(u, shapes, priors):
     u (P,) -> float, nats; differentiable
     """
     s = split_fields(u, shapes)[3]
-    n_normal = anp.shape(u)[-1] - anp.size(s)
+    n_normal = np.shape(u)[-1] - np.size(s)
     constant = priors.a0 * np.log(priors.b0) - gammaln(priors.a0)
     return (-0.5 * anp.sum(u[:n_normal]**2) - 0.5 * n_normal * np.log(2 * np.pi)
             + anp.sum(priors.a0 * s - priors.b0 * anp.exp(s) + constant))
