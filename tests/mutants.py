@@ -113,7 +113,7 @@ def sandbox(folder):
 def run(command, folder, inside="."):
     """(exit code, output) of Python on the copy in folder."""
     env = {**os.environ, "PYTHONPATH": str(folder), "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1",
-           "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": "", "PYTHONHASHSEED": "0"}
+           "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTEST_ADDOPTS": "", "PYTHONHASHSEED": "0", "CMN_CASES": "all"}
     try:
         done = subprocess.run([sys.executable, *command], cwd=folder / inside, env=env, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT)

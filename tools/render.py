@@ -73,6 +73,9 @@ class Page:
 
     def __init__(self, app, docname):
         self.app, self.docname, self.equations = app, docname, app.env.get_domain("math").equations
+        self.behind = {}
+        for label in self.equations:
+            self.behind.setdefault(make_id(f"equation-{label}"), set()).add(label)
 
     def address(self, docname, anchor):
         same = docname == self.docname
@@ -218,7 +221,7 @@ def cards(page, doctree):
     for node in doctree.findall(nodes.reference):
         anchor = (node.get("refuri") or "").partition("#")[2] or node.get("refid", "")
         if anchor.startswith("equation-"):
-            labels |= {label for label in page.equations if make_id(f"equation-{label}") == anchor}
+            labels |= page.behind.get(anchor, set())
         elif anchor in cited:
             out[anchor] = {"text": cited[anchor].formatted_entry.text.render(_plain())}
     for label in sorted(labels):
@@ -273,8 +276,14 @@ def repaired(app, pagename, templatename, context, doctree):
     context["body"] = body.replace('<div role="list" class="citation-list">', '<div class="citation-list">')     # its children are no list items
 
 
+def write_beside(app, env):
+    """Pages are written by a second process while the next ones are resolved; they are read by one, as an extension of the book asks."""
+    app.parallel = max(app.parallel, 2)
+
+
 def setup(app):
     app.connect("config-inited", configure)
+    app.connect("env-updated", write_beside)
     app.connect("builder-inited", prepare)
     app.connect("doctree-read", remember)
     app.connect("doctree-resolved", resolve)

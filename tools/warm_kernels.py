@@ -8,6 +8,7 @@ does not compare, are drawn once and small here; for the book they are drawn twi
 """
 
 import atexit
+import gc
 import multiprocessing
 import os
 import subprocess
@@ -55,6 +56,7 @@ def leave_with(parent):
 
 def serve(file, path, env, cwd, ready):
     """Be a kernel."""
+    gc.freeze()                                                 # the libraries stay, and are not looked through again and again
     os.setsid()
     threading.Thread(target=leave_with, args=(multiprocessing.parent_process(),), daemon=True).start()
     ready.send_bytes(b"a session of its own")

@@ -15,6 +15,7 @@ import execute
 import nbformat
 import pages
 import pytest
+from samples import SAMPLED
 from tangle import ABOVE, HAND_WRITTEN, PACKAGE, PLAIN, ROOT, cell_name, chapter_order, marker, module_file, module_sources, package_imports, read_chapters
 
 CHAPTERS = read_chapters(ROOT)
@@ -405,3 +406,9 @@ def test_lock_names_no_index_and_ends_with_the_package_and_the_kit():
     wanted = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "requirements.in").read_text(), re.MULTILINE))
     locked = dict(re.findall(r"^([\w-]+)==(\S+)$", "\n".join(lines), re.MULTILINE))
     assert {name: locked.get(name) for name in wanted} == wanted
+
+
+def test_sampled_tests_are_there():
+    """A name that has moved would silently cost its minutes again."""
+    missing = [name for name in SAMPLED if f"def {name.partition('::')[2]}(" not in (ROOT / "tests" / name.partition("::")[0]).read_text()]
+    assert not missing and all(n > 1 for n in SAMPLED.values())
