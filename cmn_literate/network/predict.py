@@ -107,7 +107,9 @@ def sample_parameters(parameters, rng, n_draws):
         scaled = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
         root = scaled @ vectors.swapaxes(1, 2)       # signs of vectors cancel
         z = rng.normal(size=(S, len(root), *rows, root.shape[-1]))
-        return np.einsum("jde,sj...e->sj...d", root, z)
+        for j, part in enumerate(root):              # symmetric: z_j part = part z_j
+            z[:, j] = z[:, j] @ part
+        return z
     tau = rng.gamma(p.a[:, None], 1 / p.b, size=(S, *p.b.shape))
     A = p.M + noise(p.V, p.M.shape[1]) / np.sqrt(tau)[..., None]
     beta1 = p.beta1_mu + noise(p.beta1_S)

@@ -124,6 +124,21 @@ class Reliability(NamedTuple):
 
 
 # book/use/metrics.ipynb, cell metrics-22
+def _edges(c, n_bins, bins):
+    """Edges of the bins of confidences c (n,).  [eq-bins]"""
+    if bins == "width":
+        return np.arange(n_bins + 1) / n_bins
+    if bins == "mass":
+        starts = np.unique(np.sort(c)[np.arange(n_bins) * len(c) // n_bins])
+        return np.append(starts, c.max())
+    raise ValueError(f"bins: expected 'width' or 'mass', got {bins!r}")
+
+
+def _bin_of(c, edges):
+    """Bin of each confidence; the last has no upper limit: it is closed."""
+    return np.searchsorted(edges[:-1], c, side="right") - 1
+
+
 def reliability(y, proba, n_bins=20, bins="width"):
     """Mean confidence and share of hits per bin.   -> Reliability
 
@@ -137,16 +152,8 @@ def reliability(y, proba, n_bins=20, bins="width"):
     n_bins = check_count(n_bins, "n_bins")
     c, hit = (
         (p[:, 1], y == 1) if np.ndim(proba) == 1 else (p.max(1), p.argmax(1) == y))
-    if bins == "width":
-        edges = np.arange(n_bins + 1) / n_bins
-    elif bins == "mass":
-        starts = np.unique(np.sort(c)[np.arange(n_bins) * len(c) // n_bins])
-        edges = np.append(starts, c.max())
-    else:
-        raise ValueError(f"bins: expected 'width' or 'mass', got {bins!r}")
-    which = (
-        np.searchsorted(edges[:-1], c, side="right") - 1
-    )  # the last bin has no upper limit: it is closed
+    edges = _edges(c, n_bins, bins)
+    which = _bin_of(c, edges)
     total = lambda values: np.bincount(which, values, minlength=len(edges) - 1)
     count = total(None)
     with np.errstate(invalid="ignore"):
@@ -201,20 +208,27 @@ def plot_reliability(bins, ax=None, label=None, **style):
 
 
 # book/use/metrics.ipynb, cell metrics-33
-def ece_if_calibrated(proba, rng, n_draws=200, **options):
+def ece_if_calibrated(proba, rng, n_draws=200, n_bins=20, kind="top-label", bins="width"):
     """ECEs that chance alone would give if proba were exactly right, (n_draws,).
 
     [eq-ece-chance]
-    Labels are drawn from proba, (n, L) or (n,) = P(y = 1).  options: n_bins, kind,
-    bins as in expected_calibration_error.  Compare an ECE with the mean of these,
-    or with their 95 % quantile.
+    Labels are drawn from proba, (n, L) or (n,) = P(y = 1).  n_bins, kind, bins: as
+    in expected_calibration_error.  Compare an ECE with the mean of these, or with
+    their 95 % quantile.
     """
     n_draws = check_count(n_draws, "n_draws")
-    _, p = check_proba(np.zeros(np.shape(proba)[:1], dtype=int), proba)
-    cut = np.cumsum(p, axis=1)[:, :-1]
-    draws = ((rng.uniform(size=(len(p), 1)) > cut).sum(1) for _ in range(n_draws))
-    return np.array(
-        [expected_calibration_error(labels, proba, **options) for labels in draws])
+    y, p = check_proba(np.zeros(np.shape(proba)[:1], dtype=int), proba)
+    expected_calibration_error(y, proba, n_bins, kind, bins)    # refuses bad options
+    asked = ([(p[:, 1], 1)] if np.ndim(proba) == 1 else        # confidences, hits
+             [(p.max(1), p.argmax(1))] if kind == "top-label" else
+             [(p_l, l) for l, p_l in enumerate(p.T)])
+    asked = [(c, hit, _bin_of(c, _edges(c, n_bins, bins))) for c, hit in asked]
+    cut, errors = np.cumsum(p, axis=1)[:, :-1], np.zeros(n_draws)
+    for i in range(n_draws):           # the bins are those of proba, whatever the labels
+        labels = (rng.uniform(size=(len(p), 1)) > cut).sum(1)
+        for c, hit, which in asked:
+            errors[i] += np.abs(np.bincount(which, (labels == hit) - c)).sum()
+    return errors / (len(asked) * len(p))
 
 
 # book/use/metrics.ipynb, cell metrics-40
