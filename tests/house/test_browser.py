@@ -143,9 +143,13 @@ def test_every_page_fits_a_laptop_and_a_phone(page, site, part):
 CHAPTER = "book/network/gate.html"
 
 
-def opened(page, site, path):
+def opened(page, site, path, typeset=True):
+    """The page, and its formulas where a test looks at them: they are most of the work."""
+    if not typeset:
+        page.route("**/mathjax/**", lambda route: route.abort())
     page.goto(f"{site}/{path}")
-    page.evaluate("async () => { if (window.MathJax) await MathJax.startup.promise }")
+    if typeset:
+        page.evaluate("async () => { if (window.MathJax) await MathJax.startup.promise }")
     return page
 
 
@@ -167,7 +171,7 @@ def test_checks_are_one_line_and_lead_to_their_equations(page, site):
 
 
 def test_an_equation_leads_to_its_check_which_opens(page, site):
-    opened(page, site, CHAPTER)
+    opened(page, site, CHAPTER, typeset=False)
     link = page.locator(".eq-checks a[href^='#']").first
     cell = link.get_attribute("href")[1:]
     assert not page.locator(f"#{cell} details.fold").first.evaluate("d => d.open")
@@ -177,15 +181,15 @@ def test_an_equation_leads_to_its_check_which_opens(page, site):
 
 
 def test_show_all_code_is_remembered(page, site):
-    opened(page, site, CHAPTER)
+    opened(page, site, CHAPTER, typeset=False)
     button = page.locator("#cmn-all")
     assert button.inner_text() == "Show all code" and button.get_attribute("aria-pressed") == "false"
     button.click()
     assert page.locator("article details.fold:not(.solution)").evaluate_all("all => all.every(d => d.open)")
-    opened(page, site, "book/network/experts.html")
+    opened(page, site, "book/network/experts.html", typeset=False)
     assert page.locator("article details.fold:not(.solution)").evaluate_all("all => all.length > 5 && all.every(d => d.open)")
     page.locator("#cmn-all").click()
-    opened(page, site, CHAPTER)
+    opened(page, site, CHAPTER, typeset=False)
     assert page.locator("article details.fold").evaluate_all("all => all.every(d => !d.open)")
 
 
@@ -213,7 +217,7 @@ def test_the_tab_key_does_not_stop_at_formulas(page, site):
 
 
 def test_paper_has_everything_open_and_nothing_cut(page, site):
-    opened(page, site, CHAPTER)
+    opened(page, site, CHAPTER, typeset=False)
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     solutions = page.locator("article details.sd-dropdown")
@@ -240,7 +244,7 @@ def test_panels_side_by_side_keep_their_letters_on_a_phone(page, site):
         assert width > 1.4 * seen if ratio > 1.7 else width <= seen      # drawn 711 px wide, so that 8 pt stay 6
     assert page.evaluate("document.documentElement.scrollWidth") <= 391
     page.set_viewport_size({"width": 1280, "height": 800})
-    opened(page, site, CHAPTER)
+    opened(page, site, CHAPTER, typeset=False)
     assert all(width <= seen for _, width, seen in pictures.evaluate_all(widths))
 
 
@@ -267,8 +271,9 @@ def test_page_is_accessible(page, site, path):
     assert not found, "\n".join(found)
 
 
-def test_formulas_and_code_are_accessible(page, site):
-    opened(page, site, "book/start/algorithm.html")
+@pytest.mark.parametrize("path", ["book/engineering/fit.html", pytest.param("book/start/algorithm.html", marks=pytest.mark.slow)])
+def test_formulas_and_code_are_accessible(page, site, path):
+    opened(page, site, path)
     page.evaluate("window.cmnBook.openAll()")
     page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
     for theme, rules in THEMES:

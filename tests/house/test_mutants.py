@@ -32,6 +32,7 @@ def test_sample_is_killed(name):
     assert outcome.killed_by and not outcome.problem, line(outcome)
 
 
+@pytest.mark.slow
 def test_a_harmless_change_survives_and_a_stale_one_is_invalid():
     """The machine must be able to report what it is there to report."""
     owner = chapters()
