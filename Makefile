@@ -56,11 +56,13 @@ unit: $(READY)
 gate: $(READY)          ## run every notebook and compare each output with the stored one
 	$(PY) -m pytest -q -p warm_kernels --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=600 --nbval-sanitize-with tools/nbval.cfg -n 2 --dist loadscope --no-loadscope-reorder $(NOTEBOOKS)
 
-# render the stored notebooks; a warning is an error; from nothing each time: it takes seconds, and a page that is not read again does not
-# repeat its warnings
+# render the stored notebooks; a warning is an error; from nothing each time that a file is newer than the book: it takes seconds, and a
+# page that is not read again does not repeat its warnings
 html: $(READY)
-	rm -rf _build
-	$(dir $(PY))jupyter-book build . -W --keep-going -q
+	@if [ "$$(cat _build/whole 2>/dev/null)" = "book of $$CMN_BASE_URL $$CMN_REPO_URL" ] && \
+	    [ -z "$$(find . \( -path './.*' -o -path ./_build -o -path ./build -o -name __pycache__ -o -name '*.egg-info' \) -prune -o -type f -newer _build/whole -print -quit)" ]; \
+	then echo "_build/html is that of these files"; else rm -rf _build && \
+	$(dir $(PY))jupyter-book build . -W --keep-going -q && echo "book of $$CMN_BASE_URL $$CMN_REPO_URL" > _build/whole; fi
 
 # look at the built book in a real browser
 browser: $(READY)
