@@ -3,8 +3,8 @@
 
 A leaner posterior changes one piece of the E-step of a block, the step from natural parameters to
 moments; three small functions, one for each shape of covariance, replace it. The sums, the M-step
-and the bound stay, and each sweep equals the readable updates to twelve digits when the means are
-solved to the end.
+and the bound stay, and the bound of each sweep is that of the readable updates to ten digits when
+the means are solved to the end.
 """
 
 __all__ = ["Lean", "row_classes", "lean_blocks", "lean_start", "lean_moments", "mean_precisions",
