@@ -1,10 +1,10 @@
 # Tangled from book/beyond/regression.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Regression: the network that measures
 
-With a measured output the seven updates of coordinate ascent stay what they are, one of them for
-the output, and one more if the experts share a mean. The bound keeps every constant, never falls,
-lies below the exact evidence, and is the evidence itself where there is one expert and the map to
-the output is known.
+For a measured number or a count the seven updates of coordinate ascent stay what they are, but for
+two that the output brings, and there is one more if the experts share a mean. The bound keeps
+every constant, never falls, lies below the exact evidence, and is the evidence itself where there
+is one expert and the map to the output is known.
 """
 
 __all__ = ["Model", "Globals", "Hidden", "Whole", "network_scores", "network_kl", "network_elbo",

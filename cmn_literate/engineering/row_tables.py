@@ -4,7 +4,7 @@
 The class probabilities given the latent vector are one function of few coordinates, the same for
 all rows. Tabulated once for each expert, on a grid whose step has a proved error bound, they turn
 the forecast of a row into a weighted sum of the table: for one or two latent dimensions a thousand
-rows cost what a hundred did, to more digits.
+rows need hardly more of these probabilities than a hundred, to more digits.
 """
 
 __all__ = ["table_weights", "integrate_by_table", "steep_slopes", "widest_step", "sinh_axis",
