@@ -1,11 +1,11 @@
 # Tangled from book/beyond/climbs.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Climbs: where the ascent ends, and what to make of several ends
 
-Wherever it starts, a climb lets go of experts, because the bound charges for each one in use.
+On a pinwheel a climb lets go of experts wherever it starts, because the bound charges for each one
+in use. There few experts are not enough, and the ends with the highest bounds forecast worst.
 Where few are enough, every way to fewer experts helps: tempering, merging, a start with few
-regions. On the pinwheel, where they are not, the ends with the highest bounds forecast worst.
-Merging, and a plain average of four ends, gain most in the mean over six data sets; the average is
-nowhere far behind.
+regions. Merging, and a plain average of four ends, gain most in the mean over six data sets; the
+average is nowhere far behind.
 """
 
 __all__ = ["near", "tempered", "merge_experts", "climb_by_merging", "bound_weights",
