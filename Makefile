@@ -10,8 +10,9 @@ PY ?= .venv/bin/python
 READY := $(if $(filter .venv/%,$(PY)),.venv/ready)
 STUDY ?= cells
 # the dearest first, so that at the end no process waits for one that has just begun
-DEAREST := $(patsubst %,book/%.ipynb,beyond/shared_draws start/why results/sure_and_wrong roads/gibbs roads/posterior network/cavi \
-  results/does_it_work validate/claims roads/nuts use/classifier start/algorithm roads/hmc roads/mle roads/bbvi network/predict)
+DEAREST := $(patsubst %,book/%.ipynb,beyond/shared_draws results/sure_and_wrong roads/gibbs start/why results/does_it_work roads/hmc \
+  validate/claims roads/posterior roads/mle network/cavi use/classifier start/algorithm beyond/climbs roads/nuts roads/bbvi ideas/logistic \
+  network/predict beyond/streaming)
 NOTEBOOKS ?= $(DEAREST) $(sort $(filter-out $(DEAREST),$(wildcard book/*/*.ipynb)))
 
 export OPENBLAS_NUM_THREADS := 1
