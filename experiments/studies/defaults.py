@@ -37,7 +37,7 @@ from experiments.run import split as grid_split
 from experiments.studies.others import forecast, standardised
 from experiments.tables import Table
 
-BEGUN = True                                            # not all cells are stored yet
+BEGUN = False
 TOLERANCE = 2e-3
 TIMED = ("seconds", "scoring_seconds")
 SPLITS, ROUND = range(10, 26), 4
