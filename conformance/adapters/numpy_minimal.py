@@ -233,10 +233,10 @@ def update_shared(M, a, b, v0, v00, **_):
 
 
 def update_experts(X, gamma, mu, Sigma, v0, a0, b0, A0_mu=None, A0_var=0.0, **_):
-    Xt = pad(X)
     if A0_mu is not None:                                                 # about the shared mean, whose spread is in b
-        M, V, a, b = update_experts(X, gamma, mu - (Xt @ A0_mu.T)[:, None], Sigma, v0, a0, b0)
-        return M + A0_mu, V, a, b + Xt.shape[1] * A0_var / (2 * v0)
+        M, V, a, b = update_experts(X, gamma, mu - (pad(X) @ A0_mu.T)[:, None], Sigma, v0, a0, b0)
+        return M + A0_mu, V, a, b + V.shape[1] * A0_var / (2 * v0)
+    Xt = pad(X)
     V = np.linalg.inv(np.einsum("nk,nd,ne->kde", gamma, Xt, Xt) + np.eye(Xt.shape[1]) / v0)
     M = np.einsum("nk,nki,nd,kde->kie", gamma, mu, Xt, V)
     for _ in range(1):                                                    # a second pass about M: all digits of large inputs
@@ -296,9 +296,11 @@ def kl_beta0(beta0_mu, beta0_S, sigma0, **_):
     return gaussian_kl(beta0_mu, beta0_S, sigma0).sum()
 
 
-def kl_experts(M, V, a, b, v0, a0, b0, A0_mu=0.0, A0_var=0.0, **_):
-    spread = M.shape[-1] * (a[:, None] / b * A0_var).sum() / (2 * v0)
-    return mng_kl(M - A0_mu, V, a, b, v0, a0, b0).sum() + spread
+def kl_experts(M, V, a, b, v0, a0, b0, A0_mu=None, A0_var=0.0, **_):
+    if A0_mu is not None:
+        spread = M.shape[-1] * (a[:, None] / b * A0_var).sum() / (2 * v0)
+        return kl_experts(M - A0_mu, V, a, b, v0, a0, b0) + spread
+    return mng_kl(M, V, a, b, v0, a0, b0).sum()
 
 
 def kl_shared(A0_mu, A0_var, v00, **_):
