@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 ROOT, RESULTS, PAGE = HERE.parent, HERE / "results", HERE.parent / "book/validate/adapters.md"
 sys.path.insert(0, str(HERE))
 
-from cmn_conformance import catalogue  # noqa: E402
+from cmn_conformance import catalogue, verdicts  # noqa: E402
 
 COUNTS = ("asked", "right", "inaccurate", "wrong", "of")
 GRADES = {"R": "right: every case of the level was asked and is right", "P": "part: what was asked is right, but not everything was asked",
@@ -101,6 +101,21 @@ def reason(result):
     return " ".join(words.split())[:200]
 
 
+def optional(report):
+    """{optional suite that the adapter offers: counts}."""
+    suites, table = {c.id: catalogue.optional_suite(c.profile) for c in catalogue.cases()}, {}
+    for result in report["results"]:
+        name = suites.get(result["id"], "")
+        if name and result["kind"] not in verdicts.NOT_OURS:
+            row, verdict = table.setdefault(name, dict.fromkeys(COUNTS, 0)), result["verdict"]
+            row["of"] += 1
+            row["asked"] += verdict != "undeclared"
+            row["right"] += verdict == "passed"
+            row["inaccurate"] += verdict == "inaccurate"
+            row["wrong"] += verdict in verdicts.WRONG
+    return {name: row for name, row in table.items() if row["asked"]}
+
+
 def summary(report, adapter):
     """What is stored of a report."""
     told = [r for r in report["results"] if r["verdict"] in ("failed", "errored", "inaccurate") or r["verdict"] == "skipped" and r["kind"] == "adapter"]
@@ -109,6 +124,7 @@ def summary(report, adapter):
             "adapter": report["adapter"]["name"], "version": report["adapter"]["version"], "language": report["adapter"]["language"],
             "profile": report["adapter"]["profile"],
             "levels": [{"level": entry["level"], **{key: entry["suite"][key] for key in COUNTS}} for entry in report["levels"]],
+            "optional": optional(report),
             "told": [{"id": r["id"], "verdict": r["verdict"], "reason": reason(r)} for r in told]}
 
 
@@ -180,6 +196,20 @@ def overview(runs, levels):
     return "\n".join([*out, "</table>"])
 
 
+def extra(runs):
+    """Of every optional suite, who offers it and how that went."""
+    sizes = {}
+    for case in catalogue.cases():
+        if name := catalogue.optional_suite(case.profile):
+            sizes[name] = sizes.get(name, 0) + 1
+    out = []
+    for name, size in sizes.items():
+        offers = [f'{entry["adapter"]} {entry["optional"][name]["right"]}/{entry["optional"][name]["of"]}' for entry in runs if name in entry.get("optional", {})]
+        absent = len({entry["file"] for entry in runs if name not in entry.get("optional", {})})
+        out.append(f"**{name[0].upper()}{name[1:]}**, {size} cases: {html.escape(', '.join(offers) or 'nobody')} right. Not offered by the other {absent}, of whom nothing is asked and nothing counts.")
+    return "\n\n".join(out)
+
+
 def key():
     return "\n".join(["<ul class=\"kit-key\">", *(f"<li>{badge(letter)} {words}</li>" for letter, words in GRADES.items()), "</ul>"])
 
@@ -195,7 +225,7 @@ def numbers(entry):
     version = f" {entry['version']}" if entry["version"] else ""
     return "\n".join([
         f"<details class=\"kit-run\"><summary>{html.escape(entry['adapter'])}, {entry['dtype']}</summary>",
-        f"<p>{html.escape(entry['adapter'] + version)}, {html.escape(entry['language'])}, <code>conformance/adapters/{entry['file']}</code>: "
+        f"<p>{html.escape(entry['adapter'] + version)}, {html.escape(entry['language'])}, <code>conformance/adapters/{entry['file']}</code>, suite {entry['suite']['version']}: "
         f"{html.escape(entry['what'].replace('*', ''))}. Profile: {html.escape(profile)}. Run on {entry['date']}, {entry['seconds']:g} s with its start.</p>",
         f'<table class="results"><thead><tr><th scope="col">level</th>{head}</tr></thead><tbody>{rows}</tbody></table>',
         f"<p>Not right:</p><ul>{told}</ul>" if told else "", "</details>"])
@@ -219,6 +249,12 @@ package. [Validate yours](validate_yours.ipynb) says how to put it to another. S
 Level 0 asks special functions, 1 expectations and divergences, 2 one factor's update, 3 the terms of the bound, 4 sweeps, 5 a fixed point, 6 predictions. A share counts all the cases
 that an implementation of its choices of algorithm and its precision has to answer, whether it has the operation or not, so that nothing is gained by answering little.
 
+## Optional suites
+
+A model that goes beyond the paper's has cases of its own. They are asked of those who declare the choice; a run of an older suite stands as long as nothing that came since is asked of it.
+
+{extra(runs)}
+
 ## The numbers
 
 {chr(10).join(numbers(entry) for entry in runs)}
@@ -231,10 +267,20 @@ with the start of the adapter and all its compilation. `--check` compares the pa
 """
 
 
+def up_to_date(entry):
+    """Whether a stored run says what a run of today's suite would: it is of this suite, or nothing that came since is asked of such an adapter."""
+    version = lambda text: [int(part) for part in text.split(".")]
+    newer = {group["group"] for group in catalogue.groups() if version(group["provenance"]["suite"]) > version(entry["suite"]["version"])}
+    cases = [c for c in catalogue.cases() if c.group in newer]
+    able = {"profile": entry["profile"], "ops": list(catalogue.operations())}
+    asked = [c for c in cases if (verdicts.why_not_asked(c, able, entry["dtype"]) or ("", ""))[1] != "algorithm"]
+    return entry["suite"]["cases"] == catalogue.suite_info()["cases"] - len(cases) and not asked
+
+
 def check():
     """What does not agree, in words."""
     runs, suite = stored(), catalogue.suite_info()
-    stale = [entry["name"] for entry in runs if entry["suite"] != {"version": suite["version"], "cases": suite["cases"]}]
+    stale = [entry["name"] for entry in runs if not up_to_date(entry)]
     problems = [f"of another suite than {suite['version']} with its {suite['cases']} cases: {', '.join(stale)}"] if stale else []
     if not runs:
         return ["conformance/results is empty"]

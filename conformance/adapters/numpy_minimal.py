@@ -2,7 +2,8 @@
 
     python -m cmn_conformance run --adapter conformance/adapters/numpy_minimal.py
 
-One function per operation of ops.json; the arguments are the names under "in" of a case, the value is what stands under "out".
+One function per operation of ops.json; the arguments are the names under "in" of a case, the value is what stands under "out".  Where experts share a
+mean (the optional suite expert_mean = shared) they are the updates of the plain model about that mean.
 Arrays are indexed n row, k expert, l output stick, j gate stick, i latent dimension; Xt is X with a column of ones at the end.
 """
 
@@ -11,6 +12,7 @@ import math
 import numpy as np
 
 NAME, VERSION = "numpy minimal", "1"
+PROFILE = {"expert_mean": ["zero", "shared"]}
 
 # ---- level 0: special functions
 
@@ -224,7 +226,16 @@ def update_beta0(X, gamma, xi0, sigma0, **_):
     return coefficients(np.einsum("nj,nd,ne->jde", reach * theta(xi0), Xt, Xt), kappa.T @ Xt, sigma0)
 
 
-def update_experts(X, gamma, mu, Sigma, v0, a0, b0, **_):
+def update_shared(M, a, b, v0, v00, **_):
+    weight = a[:, None] / b / v0
+    var = v00 / (1 + v00 * weight.sum(0))
+    return var[:, None] * np.einsum("ki,kid->id", weight, M), var
+
+
+def update_experts(X, gamma, mu, Sigma, v0, a0, b0, A0_mu=None, A0_var=0.0, **_):
+    if A0_mu is not None:                                                 # about the shared mean, whose spread is in b
+        M, V, a, b = update_experts(X, gamma, mu - (pad(X) @ A0_mu.T)[:, None], Sigma, v0, a0, b0)
+        return M + A0_mu, V, a, b + V.shape[1] * A0_var / (2 * v0)
     Xt = pad(X)
     V = np.linalg.inv(np.einsum("nk,nd,ne->kde", gamma, Xt, Xt) + np.eye(Xt.shape[1]) / v0)
     M = np.einsum("nk,nki,nd,kde->kie", gamma, mu, Xt, V)
@@ -285,21 +296,33 @@ def kl_beta0(beta0_mu, beta0_S, sigma0, **_):
     return gaussian_kl(beta0_mu, beta0_S, sigma0).sum()
 
 
-def kl_experts(M, V, a, b, v0, a0, b0, **_):
+def kl_experts(M, V, a, b, v0, a0, b0, A0_mu=None, A0_var=0.0, **_):
+    if A0_mu is not None:
+        spread = M.shape[-1] * (a[:, None] / b * A0_var).sum() / (2 * v0)
+        return kl_experts(M - A0_mu, V, a, b, v0, a0, b0) + spread
     return mng_kl(M, V, a, b, v0, a0, b0).sum()
+
+
+def kl_shared(A0_mu, A0_var, v00, **_):
+    if v00 == 0:
+        return 0.0
+    D = A0_mu.shape[1]
+    return ((A0_mu**2).sum() / v00 + D * (A0_var / v00 - 1 - np.log(A0_var / v00)).sum()) / 2
 
 
 def elbo(**s):
     gains = elbo_output(**s) + elbo_expert(**s) + elbo_latent_entropy(**s) + elbo_gate(**s) + elbo_assignment_entropy(**s)
-    return gains - kl_beta1(**s) - kl_beta0(**s) - kl_experts(**s)
+    return gains - kl_beta1(**s) - kl_beta0(**s) - kl_experts(**s) - (kl_shared(**s) if "v00" in s else 0.0)
 
 
 # ---- levels 4 and 5: sweeps
 
 
 def sweep(s):
-    """The state after one sweep: (x, omega1), omega0, z, beta1, beta0, experts."""
+    """The state after one sweep: the shared mean, if there is one, (x, omega1), omega0, z, beta1, beta0, experts."""
     s = dict(s)
+    if "v00" in s:
+        s["A0_mu"], s["A0_var"] = update_shared(**s)
     s["mu"], s["Sigma"] = update_x(**s)
     s["xi1"] = update_omega1(**s)
     s["xi0"] = update_omega0(**s)
@@ -319,7 +342,7 @@ def sweeps(n_sweeps, **s):
 
 
 def distance(old, new):
-    return max(np.max(np.abs(new[f] - old[f]) / (1 + np.abs(old[f])), initial=0.0) for f in ("beta1_mu", "beta0_mu", "M", "a", "b", "gamma"))
+    return max(np.max(np.abs(new[f] - old[f]) / (1 + np.abs(old[f])), initial=0.0) for f in ("beta1_mu", "beta0_mu", "M", "a", "b", "gamma", "A0_mu") if f in old)
 
 
 def stationarity(**s):

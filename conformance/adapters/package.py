@@ -9,7 +9,9 @@ from cmn_conformance.catalogue import operations
 from cmn_literate import __version__
 from cmn_literate.ideas import expfam, logistic, polya_gamma, stick_breaking
 from cmn_literate.network import cavi, elbo, gate, latents
+from cmn_literate.beyond import shared_means
 from cmn_literate.engineering.quadrature import predict_log_proba
+from cmn_literate.engineering.sums import Block, make_rows
 from cmn_literate.network.simulate import Priors, Theta
 from cmn_literate.engineering.gradients import class_log_probs
 from cmn_literate.engineering.nodes import latent_nodes
@@ -17,7 +19,7 @@ from cmn_literate.engineering.coordinates import theta_shapes
 
 NAME, VERSION = "cmn_literate", __version__
 PROFILE = {"omega1": ["per-component", "shared"], "inner": [1, 2, 3, 8], "order": ["canonical", "m-first"], "gamma": ["rate", "scale"],
-           "sticks": ["K-1", "K"]}
+           "sticks": ["K-1", "K"], "expert_mean": ["zero", "shared"], "prior_mean": ["zero", "centred"]}
 
 log_cosh_half, pg_mean, pg_var, pg_kl = polya_gamma.log_cosh_half, polya_gamma.pg_mean, polya_gamma.pg_var, polya_gamma.pg_kl
 log_sigmoid_normal = logistic.log_sigmoid_normal
@@ -64,16 +66,39 @@ def unpack(given, profile):
     return latents.State.of(**fields), given["X"], given["y"], priors
 
 
-def outputs(state, profile):
+def unpack_above(given, profile):
+    """-> Higher, Above: what stands above the priors; None twice in the plain model."""
+    shared, centred = profile["expert_mean"] == "shared", profile["prior_mean"] == "centred"
+    if not (shared or centred):
+        return None, None
+    above = shared_means.Above(float(given["v00"]) if shared else 0.0, centred)
+    higher = shared_means.higher_start(*given["M"].shape[1:], unpack(given, profile)[3], above)
+    return (higher._replace(mean=given["A0_mu"], var=given["A0_var"]) if shared else higher), above
+
+
+def renew(factor, state, higher, X, y, priors, above):
+    """-> State, Higher with one factor renewed."""
+    if above is None:
+        return cavi.UPDATES[factor](state, X, y, priors), None
+    return shared_means.HIGHER_UPDATES[factor](state, higher, X, y, priors, above)
+
+
+def whole_bound(state, higher, X, y, priors, above):
+    return elbo.elbo(state, X, y, priors) if above is None else shared_means.higher_elbo(state, higher, X, y, priors, above)
+
+
+def outputs(state, profile, higher=None):
     """The factors of a state as a dict."""
     out = state.flat()
-    return {**out, "b": rate(out["b"], profile)}
+    return {**out, "b": rate(out["b"], profile), **({} if higher is None else {"A0_mu": higher.mean, "A0_var": higher.var})}
 
 
 def update(factor, *names):
     """The operation that renews one factor."""
     def operation(profile, **given):
-        out = outputs(cavi.UPDATES[factor](*unpack(given, profile)), profile)
+        (state, *problem), (higher, above) = unpack(given, profile), unpack_above(given, profile)
+        state, higher = renew(factor, state, higher, *problem, above)
+        out = outputs(state, profile, higher)
         return {name: out[name] for name in names}
     return operation
 
@@ -85,66 +110,93 @@ update_z = update("z", "gamma")
 update_beta1 = update("beta1", "beta1_mu", "beta1_S")
 update_beta0 = update("beta0", "beta0_mu", "beta0_S")
 update_experts = update("experts", "M", "V", "a", "b")
+update_shared = update("shared", "A0_mu", "A0_var")
 
 
-def term(name, sign=1.0):
+def term(name):
     """The operation that computes one term of the bound."""
-    return lambda profile, **given: sign * elbo.elbo_terms(*unpack(given, profile))[name]
+    return lambda profile, **given: elbo.elbo_terms(*unpack(given, profile))[name]
 
 
 elbo_output, elbo_expert, elbo_latent_entropy = term("output"), term("expert"), term("latent entropy")
 elbo_gate, elbo_assignment_entropy = term("gate"), term("assignment entropy")
-kl_beta1, kl_beta0, kl_experts = term("beta1", -1.0), term("beta0", -1.0), term("experts", -1.0)
+
+
+def divergence(name):
+    """The operation that computes the divergence of one global factor."""
+    def operation(profile, **given):
+        (state, *problem), (higher, above) = unpack(given, profile), unpack_above(given, profile)
+        if above is None:
+            return -elbo.elbo_terms(state, *problem)[name]
+        return shared_means.higher_kl(state.parameters, higher, problem[-1], above)[name]
+    return operation
+
+
+kl_beta1, kl_beta0, kl_experts, kl_shared = divergence("beta1"), divergence("beta0"), divergence("experts"), divergence("shared")
 
 
 def bound(profile, **given):
-    return elbo.elbo(*unpack(given, profile))
+    (state, *problem), (higher, above) = unpack(given, profile), unpack_above(given, profile)
+    return whole_bound(state, higher, *problem, above)
 
 
-def one_sweep(state, X, y, priors, profile):
+def one_sweep(state, higher, X, y, priors, above, profile):
     """A sweep in the order of the profile."""
     local = ("x", "omega1") * profile["inner"] + ("omega0", "z")
     parts = (local, ("beta1", "beta0", "experts"))
-    for name in sum(parts if profile["order"] == "canonical" else parts[::-1], ()):
-        state = cavi.UPDATES[name](state, X, y, priors)
-    return state
+    first = () if above is None else ("shared",)
+    for name in first + sum(parts if profile["order"] == "canonical" else parts[::-1], ()):
+        state, higher = renew(name, state, higher, X, y, priors, above)
+    return state, higher
 
 
 def sweeps(n_sweeps, profile, **given):
-    state, X, y, priors = unpack(given, profile)
+    (state, *problem), (higher, above) = unpack(given, profile), unpack_above(given, profile)
     trace = []
     for _ in range(n_sweeps):
-        state = one_sweep(state, X, y, priors, profile)
-        trace.append(elbo.elbo(state, X, y, priors))
-    return {**outputs(state, profile), "elbo": np.array(trace)}
+        state, higher = one_sweep(state, higher, *problem, above, profile)
+        trace.append(whole_bound(state, higher, *problem, above))
+    return {**outputs(state, profile, higher), "elbo": np.array(trace)}
 
 
 def moved(old, new, profile):
-    """How far a sweep moves a state: the residual of the suite's definition."""
-    old, new = outputs(old, profile), outputs(new, profile)
+    """How far a sweep moves a state and what is above it: the residual of the suite's definition."""
+    old, new = (outputs(state, profile, higher) for state, higher in (old, new))
     return max(np.max(np.abs(new[name] - old[name]) / (1 + np.abs(old[name])), initial=0.0)
-               for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "gamma"))
+               for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "gamma", "A0_mu") if name in old)
 
 
 def stationarity(profile, **given):
-    state, *problem = unpack(given, profile)
-    return moved(state, one_sweep(state, *problem, profile), profile)
+    (state, *problem), (higher, above) = unpack(given, profile), unpack_above(given, profile)
+    return moved((state, higher), one_sweep(state, higher, *problem, above, profile), profile)
 
 
 def converge(profile, **given):
-    state, *problem = unpack(given, profile)
+    (state, *problem), (higher, above) = unpack(given, profile), unpack_above(given, profile)
     for _ in range(20_000):
-        old, state = state, one_sweep(state, *problem, profile)
-        if moved(old, state, profile) < 1e-9:
+        old, (state, higher) = (state, higher), one_sweep(state, higher, *problem, above, profile)
+        if moved(old, (state, higher), profile) < 1e-9:
             break
-    return elbo.elbo(state, *problem), moved(state, one_sweep(state, *problem, profile), profile)
+    return whole_bound(state, higher, *problem, above), moved((state, higher), one_sweep(state, higher, *problem, above, profile), profile)
 
 
 def predict(X, profile, **given):
     given["b"] = rate(given["b"], profile)
     h = given["M"].shape[1]                          # "auto" is exact to 1e-6 up to two dimensions; beyond, the largest grid
     options = {} if h <= 2 else {"method": "quadrature", "n_nodes": int(2 ** (17 / h))}
+    given = {name: given[name] for name in latents.Parameters._fields}
     return predict_log_proba(latents.Parameters(**given), X, **options)
+
+
+def forecast(X_new, n_sweeps, profile, **given):
+    """By the sweeps of fit_shared, over blocks of rows."""
+    (state, X, y, priors), (higher, above) = unpack(given, profile), unpack_above(given, profile)
+    rows, p, q = make_rows(X, y, len(given["beta1_mu"]) + 1), state.parameters, state.local
+    tilts = np.moveaxis(latents.per_component(q.xi1), 0, -1).swapaxes(0, 1)
+    blocks = (Block(rows, pg_mean(rows.b[:, None, :], tilts), q.gamma.T if q.xi1.ndim == 2 else None),)
+    for _ in range(n_sweeps):
+        blocks, p, higher, _ = shared_means.higher_sweep(blocks, p, higher, priors, above)
+    return predict(X_new, profile, **outputs(state.replace(**p._asdict()), profile))
 
 
 def log_likelihood(X, y, beta1, beta0, A, tau):

@@ -79,6 +79,11 @@ def implied(op):
     return {key: entries[key]["default"] for key in operations()[op]["reads"] if not entries[key].get("converted")}
 
 
+def optional_suite(choices):
+    """The name of the optional suite to which a case of these choices belongs, or ""."""
+    return next((entry["optional"][choices[key]] for key, entry in read_profile().items() if choices.get(key) in entry.get("optional", {})), "")
+
+
 @lru_cache(maxsize=1)
 def flags():
     """{flag: {"bug", "eq"}} of flags.json."""

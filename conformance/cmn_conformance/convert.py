@@ -16,7 +16,7 @@ KEYS = {                                                 # key: values, the suit
     "layout": ("rows", "columns"), "sticks": ("K-1", "K"), "classes": ("forward", "reversed")}
 LINKED = ("gaussian", "V", "bias", "layout", "sticks")   # each must know the others to read an array
 PADDED, STICKS = ("D", "h+1", "m+1"), ("J", "K-1", "L-1")
-REVERSED = {"stick_log_probs": "log_probs", "stick_log_means": "log_probs", "stick_logits": "log_probs", "stick_counts": "weights", "predict": "log_probs"}
+REVERSED = {"stick_log_probs": "log_probs", "stick_log_means": "log_probs", "stick_logits": "log_probs", "stick_counts": "weights", "predict": "log_probs", "forecast": "log_probs"}
 
 
 class NotConvertible(ValueError):

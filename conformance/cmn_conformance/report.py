@@ -182,9 +182,11 @@ def text(report, flags):
             lines += [f"  {likely_words(f, flags)}" for f in foremost(report["likely"])] + [""]
     for result in (r for r in report["results"] if r["verdict"] == "warned"):
         lines += [*describe(result, flags), ""]
-    skips = [r for r in report["results"] if r["verdict"] == "skipped"]
+    absent = Counter(r["message"] for r in report["results"] if r["kind"] == "algorithm" and r["message"].startswith("not offered: "))
+    skips = [r for r in report["results"] if r["verdict"] == "skipped" and r["message"] not in absent]
     reasons = Counter("cases of an algorithm that the adapter does not declare" if r["kind"] == "algorithm" else r["message"] for r in skips)
     lines += [f"skipped {number}: {reason}" for reason, number in reasons.items()]
+    lines += [f"{words}, {number} cases" for words, number in absent.items()]
     return "\n".join([*lines, *report["problems"], *closing(report)])
 
 

@@ -121,7 +121,7 @@ class Host:
         if function is None:
             return {"skipped": f"{message['op']} is not one of my operations"}
         try:
-            given = {name: _read(value, self.dtype) for name, value in message["in"].items()}
+            given = {name: _read(value, np.int64 if name == "y" else self.dtype) for name, value in message["in"].items()}
             if "profile" in message and "profile" not in given and takes_profile(function):
                 given["profile"] = message["profile"]
             value, names = function(**given), message["outputs"]

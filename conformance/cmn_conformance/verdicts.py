@@ -23,6 +23,10 @@ def disagreement(case, profile):
 def why_not_asked(case, capabilities, dtype):
     """(verdict, kind, reason) of a case that is not put to this adapter, or None."""
     other = disagreement(case, capabilities["profile"])
+    suite = catalogue.optional_suite(other)
+    if suite:
+        verdict = "skipped" if case.op in capabilities["ops"] else "undeclared"
+        return verdict, "algorithm", f"not offered: the optional suite {suite}"
     if case.op not in capabilities["ops"]:
         return "undeclared", "algorithm" if other else "", ""
     if dtype == "f32" and case.f64_only:

@@ -3,7 +3,7 @@
 generate.py writes this as conformance/cmn_conformance/ops.json and flags.json.
 """
 
-from choices import DEFAULT_PROFILE, OPEN, PARAMETRISATIONS, PROFILE, reads
+from choices import DEFAULT_PROFILE, OPEN, OPTIONAL, PARAMETRISATIONS, PROFILE, reads
 from formulas import FORMULAS
 
 CHAPTERS = {
@@ -21,6 +21,7 @@ CHAPTERS = {
     "network/cavi": ["eq-beta1", "eq-sweep"],
     "engineering/fit": ["eq-stop"],
     "network/predict": ["eq-predict", "eq-pred-likelihood", "eq-pred-t"],
+    "beyond/shared_means": ["eq-shared-q", "eq-shared-experts", "eq-shared-kl", "eq-shared-bound", "eq-shared-sweep"],
 }
 CHAPTER_OF = {label: chapter for chapter, labels in CHAPTERS.items() for label in labels}
 
@@ -53,6 +54,8 @@ STATE = {
     "Sigma": (["N", "K", "h", "h"], "float", "their covariances"),
     "xi1": (["N", "K", "L-1"], "float", "tilts of q(omega_1 | z_n = k); shape (N, L-1) under the profile omega1 = shared"),
     "xi0": (["N", "K-1"], "float", "tilts of q(omega_0 | z_n)"),
+    "A0_mu": (["h", "D"], "float", "means of q(A_0), the mean that all experts share"),
+    "A0_var": (["h"], "float", "its variances: row i is N(A0_mu_i, A0_var_i I)"),
 }
 DATA = {"X": (["N", "d"], "float", "inputs, without the padding 1"), "y": (["N"], "int", "classes 0 .. L-1")}
 PRIORS = {
@@ -61,10 +64,12 @@ PRIORS = {
     "nu0": ([], "float", "degrees of freedom of the prior of Lambda"), "U0": (["h", "h"], "float", "inverse of its scale matrix"),
     "sigma0": ([], "float", "prior standard deviation of each gate coefficient"),
     "sigma1": ([], "float", "prior standard deviation of each output coefficient"),
-    "beta1_m0": (["L-1", "h+1"], "float", "prior means of beta_1"), "beta0_m0": (["K-1", "D"], "float", "prior means of beta_0")}
+    "beta1_m0": (["L-1", "h+1"], "float", "prior means of beta_1"), "beta0_m0": (["K-1", "D"], "float", "prior means of beta_0"),
+    "v00": ([], "float", "prior variance of each entry of A_0; 0: A_0 = 0")}
 FULL = {**DATA, **STATE, **PRIORS}
 ONLY_UNDER = {**dict.fromkeys(("a", "b", "a0", "b0"), {"noise": "gamma"}), **dict.fromkeys(("nu", "U", "nu0", "U0"), {"noise": "wishart"}),
-              **dict.fromkeys(("beta1_m0", "beta0_m0"), {"prior_mean": "given"})}
+              **dict.fromkeys(("beta1_m0", "beta0_m0"), {"prior_mean": "given"}),
+              **dict.fromkeys(("A0_mu", "A0_var", "v00"), {"expert_mean": "shared"})}
 PARAMETERS = dict(list(STATE.items())[:10])
 
 
@@ -85,8 +90,9 @@ ELBO_TERMS = {
     "elbo_assignment_entropy": ("eq-category-entropy", "sum_n H[q(z_n)], with 0 ln 0 = 0"),
     "kl_beta1": ("eq-global-kl", "sum_l KL[q(beta_1l) || N(0, sigma1^2 I)], a positive number"),
     "kl_beta0": ("eq-global-kl", "sum_j KL[q(beta_0j) || N(0, sigma0^2 I)], a positive number"),
-    "kl_experts": ("eq-global-kl", "sum_k KL[q(A_k, tau_k) || prior], a positive number"),
-    "elbo": ("eq-elbo", "the complete bound: the five expectations minus the three divergences"),
+    "kl_experts": ("eq-global-kl", "sum_k KL[q(A_k, tau_k) || prior], a positive number; expert_mean = shared: its mean over q(A_0)"),
+    "kl_shared": ("eq-shared-kl", "sum_i KL[q(A_0i) || N(0, v00 I)], a positive number; 0 where v00 = 0"),
+    "elbo": ("eq-elbo", "the complete bound: the five expectations minus the three divergences; expert_mean = shared: minus kl_shared as well"),
 }
 MOVED = "beta1_mu, beta0_mu, M, a, b, gamma"
 
@@ -147,15 +153,16 @@ OPS = {
     "update_z": (2, "eq-row-gamma", "Best q(z) given every other factor as it stands, with the stored tilts.", FULL, pick("gamma")),
     "update_beta1": (2, "eq-beta1", "Best q(beta_1) given q(z), q(x1 | z) and q(omega_1).", FULL, pick("beta1_mu", "beta1_S")),
     "update_beta0": (2, "eq-gate-mu", "Best q(beta_0) given q(z) and q(omega_0 | z).", FULL, pick("beta0_mu", "beta0_S")),
-    "update_experts": (2, "eq-expert-update", "Best q(A_k, tau_k) given q(z) and q(x1 | z).", FULL, pick("M", "V", "a", "b", "nu", "U")),
+    "update_experts": (2, "eq-expert-update", "Best q(A_k, tau_k) given q(z) and q(x1 | z); expert_mean = shared: and q(A_0).", FULL, pick("M", "V", "a", "b", "nu", "U")),
+    "update_shared": (2, "eq-shared-q", "Best q(A_0), the mean that all experts share, given q(A_k, tau_k).", FULL, pick("A0_mu", "A0_var")),
 
     **{name: (3, label, text + ".", FULL, VALUE) for name, (label, text) in ELBO_TERMS.items()},
 
     "sweeps": (4, "eq-sweep", "n_sweeps sweeps from the given state, in the order of the profile; canonical: (x, omega1) inner times, omega0, z, beta1, beta0, "
-               "experts; m-first: beta1, beta0, experts, then (x, omega1) inner times, omega0, z. elbo is the complete bound after each whole sweep.",
+               "experts; m-first: beta1, beta0, experts, then (x, omega1) inner times, omega0, z; expert_mean = shared: update_shared before all of it. elbo is the complete bound after each whole sweep.",
                {**FULL, "n_sweeps": ([], "int", "how many")}, {**STATE, "elbo": row("bound after each sweep, nats", ["T"])}),
     "stationarity": (5, "eq-stop", "Residual of a state: the largest |new - old| / (1 + |old|) over the entries of "
-                     f"{MOVED} after one sweep in the order of the profile.", FULL, {"residual": ([], "float", "0 at a fixed point")}),
+                     f"{MOVED} (and A0_mu, where it is shared) after one sweep in the order of the profile.", FULL, {"residual": ([], "float", "0 at a fixed point")}),
     "converge": (5, "eq-stop", "Sweeps from the given state until the residual of stationarity is below 1e-9 (float32: until it no longer falls), "
                  "at most 20000; the bound there and the residual.", FULL,
                  {"elbo": ([], "float", "bound at the fixed point, nats"), "residual": ([], "float", "should be 0")}),
@@ -164,6 +171,9 @@ OPS = {
     "log_likelihood": (6, "eq-pred-likelihood", "ln p(y_n | x_n, Theta) of one fixed Theta: experts summed, the latent vector integrated out.",
                        {**DATA, "beta1": row("output coefficients", ["L-1", "h+1"]), "beta0": row("gate coefficients", ["K-1", "D"]),
                         "A": row("experts", ["K", "h", "D"]), "tau": row("noise precisions", ["K", "h"])}, {"log_lik": row("nats", ["N"])}),
+    "forecast": (6, "eq-predict", "What predict says of new rows after n_sweeps sweeps from the given state, as sweeps makes them: a fit, seen by its probabilities.",
+                 {**FULL, "n_sweeps": ([], "int", "how many"), "X_new": (["n", "d"], "float", "new rows, without the padding 1")},
+                 {"log_probs": row("nats", ["n", "L"])}),
 }
 
 WHOLE = {name for name, (_, _, _, given, _) in OPS.items() if {"b", "nu"} <= set(given)}
@@ -215,6 +225,9 @@ FLAGS = {
     "UpdateOrder": ("eq-sweep", "An update reads a factor as it was before the sweep, or the bound is recorded before the M-step."),
     "NoiseForgotten": ("eq-pred-t", "The spread of x1 about its expert's mean, or the uncertainty of A, left out of a prediction."),
     "PlugIn": ("eq-predict", "Means put in place of distributions: over-confident away from the data."),
+    "MeanWeights": ("eq-shared-q", "The experts' part in the shared mean: not weighted by E[tau], by rows or responsibilities instead, their average for their sum, or not divided by v0."),
+    "MeanPull": ("eq-shared-experts", "An expert is pulled to 0 instead of the mean that all share, or its distance to that mean is measured from 0."),
+    "MeanSpread": ("eq-shared-experts", "The variance of the shared mean left out where E|A_k - A_0|^2 is meant, or counted once instead of D times."),
     "Jensen": ("eq-pred-likelihood", "E[ln p] instead of ln E[p]: a lower bound, not the likelihood."),
 }
 
@@ -229,7 +242,8 @@ def active(name, profile):
 def choice(key):
     values, meaning = PROFILE[key]
     kind = {"converted": True} if key in PARAMETRISATIONS else {}
-    return {"values": values, "default": DEFAULT_PROFILE[key], "meaning": meaning, **kind, **({"minimum": OPEN[key]} if key in OPEN else {})}
+    more = {"minimum": OPEN[key]} if key in OPEN else {"optional": OPTIONAL[key]} if key in OPTIONAL else {}
+    return {"values": values, "default": DEFAULT_PROFILE[key], "meaning": meaning, **kind, **more}
 
 
 def ops_json():

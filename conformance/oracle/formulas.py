@@ -16,7 +16,7 @@ WISHART_LOG_DET = "E ln|Lambda| = sum_{i=1..h} digamma((nu + 1 - i)/2) + h ln 2 
 WISHART_KL = (f"(1/2)((nu - nu0) E ln|Lambda| - nu h + nu tr(U0 U^-1) + nu ln|U| - nu0 ln|U0| - (nu - nu0) h ln 2) - lnGamma_h(nu/2) + lnGamma_h(nu0/2), {WISHART_LOG_DET}, "
               "lnGamma_h(x) = (h(h-1)/4) ln pi + sum_{i=1..h} lnGamma(x + (1 - i)/2)")
 MNW_KL = f"(h/2)(tr V/v0 - D + D ln v0 - ln|V|) + (nu/(2 v0)) tr(U^-1 M M^T) + {WISHART_KL}"
-MOVES = "residual = max |new - old| / (1 + |old|) over beta1_mu, beta0_mu, M, gamma and a, b (Wishart: nu, U)"
+MOVES = "residual = max |new - old| / (1 + |old|) over beta1_mu, beta0_mu, M, gamma and a, b (Wishart: nu, U), and A0_mu where it is shared"
 
 FORMULAS = {
     "stick_log_probs": "ln pi_c = ln sigma(psi_c) + sum_{j<c} ln sigma(-psi_j) for c < J; ln pi_J = sum_{j<J} ln sigma(-psi_j)",
@@ -55,7 +55,9 @@ FORMULAS = {
                     "m0 the prior mean, x~ = [x; 1], theta(t) = tanh(t/2)/(2t)",
     "update_experts": "V_k = (I/v0 + sum_n gamma_nk x~_n x~_n^T)^-1, M_k = (sum_n gamma_nk mu_nk x~_n^T) V_k, a_k = a0 + sum_n gamma_nk/2, "
                       "b_ki = b0 + (1/2) sum_n gamma_nk ((mu_nki - M_ki . x~_n)^2 + Sigma_nkii) + |M_ki|^2/(2 v0), x~ = [x; 1]; Wishart: nu_k = nu0 + sum_n gamma_nk, "
-                      "U_k = U0 + sum_n gamma_nk ((mu_nk - M_k x~_n)(mu_nk - M_k x~_n)^T + Sigma_nk) + M_k M_k^T/v0",
+                      "U_k = U0 + sum_n gamma_nk ((mu_nk - M_k x~_n)(mu_nk - M_k x~_n)^T + Sigma_nk) + M_k M_k^T/v0; shared mean: M_k = (A0_mu/v0 + sum_n gamma_nk mu_nk x~_n^T) V_k, "
+                      "and |M_ki - A0_mu_i|^2 + D A0_var_i for |M_ki|^2",
+    "update_shared": "A0_var_i = 1/(1/v00 + sum_k a_k/(b_ki v0)), A0_mu_i = A0_var_i sum_k (a_k/(b_ki v0)) M_ki; both 0 where v00 = 0",
 
     "elbo_output": f"sum_nk gamma_nk T1_nk, {OUTPUT}",
     "elbo_expert": f"sum_nk gamma_nk R_nk, {EXPERT}; Wishart: R_nk = (1/2)(E ln|Lambda_k| - h ln 2pi - nu_k tr(U_k^-1 (r r^T + Sigma_nk)) - h x~_n^T V_k x~_n), "
@@ -65,14 +67,16 @@ FORMULAS = {
     "elbo_assignment_entropy": "-sum_nk gamma_nk ln gamma_nk, 0 ln 0 = 0",
     "kl_beta1": f"{KL_BETA}, m = beta1_mu, S = beta1_S, s = sigma1, D = h+1, m0 the prior mean",
     "kl_beta0": f"{KL_BETA}, m = beta0_mu, S = beta0_S, s = sigma0, D = d+1, m0 the prior mean",
-    "kl_experts": f"sum_k of {KL_EXPERT}; Wishart: sum_k of {MNW_KL}",
-    "elbo": "elbo_output + elbo_expert + elbo_latent_entropy + elbo_gate + elbo_assignment_entropy - kl_beta1 - kl_beta0 - kl_experts",
+    "kl_experts": f"sum_k of {KL_EXPERT}; Wishart: sum_k of {MNW_KL}; shared mean: |M_ki - A0_mu_i|^2 + D A0_var_i for |M_ki|^2",
+    "kl_shared": "(1/2) sum_i (|A0_mu_i|^2/v00 + D (A0_var_i/v00 - 1 + ln v00 - ln A0_var_i)), 0 where v00 = 0",
+    "elbo": "elbo_output + elbo_expert + elbo_latent_entropy + elbo_gate + elbo_assignment_entropy - kl_beta1 - kl_beta0 - kl_experts; shared mean: - kl_shared as well",
 
-    "sweeps": "repeat n_sweeps times: inner x (update_x, update_omega1), update_omega0, update_z, update_beta1, update_beta0, update_experts (m-first: the last three first), "
+    "sweeps": "repeat n_sweeps times: inner x (update_x, update_omega1), update_omega0, update_z, update_beta1, update_beta0, update_experts (m-first: the last three first), shared mean: update_shared before them, "
               "each reading the newest values; elbo_t = elbo after sweep t",
     "stationarity": f"one sweep from the state; {MOVES}",
     "converge": f"sweeps until residual < 1e-9, at most 20000; elbo there, and the residual of one more sweep; {MOVES}",
     "predict": "ln sum_k w_k E[prod_{l<=min(c,L-2)} E sigma(+-psi_l)]: w_k = E[sigma(psi_0k)] prod_{j<k} E[sigma(-psi_0j)], psi_0j ~ N(beta0_mu_j . x~, x~^T beta0_S_j x~); outer mean over "
                "x1_i ~ t of 2 a_k degrees, mean M_ki . x~, scale^2 (b_ki/a_k)(1 + x~^T V_k x~) (Wishart: x1 ~ t of nu_k - h + 1 degrees, mean M_k x~, scale matrix U_k (1 + x~^T V_k x~)/(nu_k - h + 1)); inner over psi_l ~ N(beta1_mu_l . x1~, x1~^T beta1_S_l x1~), + at l = c, - at l < c",
     "log_likelihood": "ln sum_k pi_k(beta0 x~) integral N(x1; A_k x~, diag(1/tau_k)) prod_{l<=min(y,L-2)} sigma(+-beta1_l . [x1; 1]) dx1, + at l = y, - at l < y; pi of sticks, x~ = [x; 1]",
+    "forecast": "predict at X_new, of the state that sweeps reaches after n_sweeps",
 }

@@ -9,6 +9,7 @@ import integrals
 import large_cases
 import network
 import network_cases
+import shared_cases
 import special_cases
 from level0 import OPS as LEVEL0
 from measure import BITS, flat, sensitivity, slack, tolerance
@@ -68,12 +69,13 @@ class Group:
     def tolerances_of_integral(self, op, case, ins, outs):
         """Rounding, as everywhere, measured with a coarse rule where a fine one takes long; and some room for the rule."""
         profile, tol, kappa = case.get("profile", {}), {}, {}
-        options, bits, base = {}, 60, outs
+        told = {key: profile[key] for key in case.get("options", ())}
+        options, bits, base = told, 60, outs
         if op in integrals.OPS:
-            options, bits = {"coarse": True}, 24
+            options, bits = {**told, "coarse": True}, 24
             base = self.apply(OPS[op], profile, ins, options)
         changes = sensitivity(lambda **q: self.apply(OPS[op], profile, q, options), ins, base, case["id"], bits)
-        others = [self.apply(shortcut, profile, ins, {}) for shortcut in integrals.SHORTCUTS[op]]
+        others = [self.apply(shortcut, profile, ins, told) for shortcut in integrals.SHORTCUTS[op]]
         for dtype in BITS:
             tol[dtype] = {}
             for name, value in outs.items():
@@ -89,6 +91,7 @@ PAIRS = ("loops over mpmath numbers of 50 digits, rounded once at the end; under
 SETTLED = ("{}sweeps over mpmath numbers of 24 digits until the residual is below 1e-10; the bound may be off by twice what is gained after "
            "a residual of 1e-7 (float32: 1e-4), besides rounding; a residual that should be 0 may be 1e-8 (float32: 1e-3)")
 NEWER = {"suite": "2026.12", "date": "2026-11-30"}
+SHARED = {"suite": "2026.12.1", "date": "2026-12-01"}       # an optional suite: the mean that all experts share
 
 GROUPS = {group.name: group for group in (
     Group("sticks", 0, special_cases.sticks, **NEWER),
@@ -112,5 +115,10 @@ GROUPS = {group.name: group for group in (
     Group("large_sweeps", 4, large_cases.trajectories, method=FEWER, **NEWER),
     Group("predictions", 6, integral_cases.predictions, **NEWER, method=f"{HALVED.format('1e-6')}; {SLACK}"),
     Group("choices_predictions", 6, choice_cases.predictions, **NEWER, method=f"{HALVED.format('1e-6')}; {SLACK}"),
+    Group("shared_updates", 2, shared_cases.updates, **SHARED),
+    Group("shared_bound", 3, shared_cases.bound, **SHARED),
+    Group("shared_sweeps", 4, shared_cases.trajectories, **SHARED),
+    Group("shared_fixed_points", 5, shared_cases.fixed_points, method=SETTLED.format("canonical "), **SHARED),
+    Group("shared_forecasts", 6, shared_cases.forecasts, **SHARED, method=f"sweeps over mpmath numbers of 50 digits, then {HALVED.format('1e-6')}; {SLACK}"),
     Group("likelihood", 6, integral_cases.likelihoods, **NEWER, method=f"{HALVED.format('1e-7')}; {SLACK}"),
 )}

@@ -9,7 +9,7 @@ from mpmath import mp, mpf
 
 from level0 import stick_means, walk
 from loops import cholesky, dot, quadratic, times
-from network import pad
+from network import pad, sweeps
 from special import log_gamma, log_sigmoid, log_sum
 
 WORK = 16                                                   # decimal digits inside
@@ -176,10 +176,24 @@ def log_sigmoid_probit(m, v):
     return log_sigmoid(m / mp.sqrt(1 + mp.pi * v / 8))
 
 
-OPS = {"predict": predict, "log_likelihood": log_likelihood}
+def after(n_sweeps, s):
+    """What a forecast reads of the state that so many sweeps reach."""
+    s = sweeps(n_sweeps, **s)
+    return {name: s[name] for name in ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b")}
+
+
+def forecast(X_new, n_sweeps, coarse=False, **s):
+    return predict(X_new, **after(n_sweeps, s), coarse=coarse)
+
+
+def forecast_by_means(X_new, n_sweeps, **s):
+    return predict_by_means(X_new, **after(n_sweeps, s))
+
+
+OPS = {"predict": predict, "log_likelihood": log_likelihood, "forecast": forecast}
 # what is done instead: a tolerance must tell it apart
 SHORTCUTS = {
-    "predict": [predict_by_means],
+    "predict": [predict_by_means], "forecast": [forecast_by_means],
     "log_likelihood": [log_likelihood_by_means, log_likelihood_by_jensen],
     "log_sigmoid_normal": [lambda m, v: {"log_mean": [log_sigmoid(a) for a in m]},
                            lambda m, v: {"log_mean": [log_sigmoid_probit(a, b) for a, b in zip(m, v, strict=True)]}],

@@ -1,7 +1,8 @@
 """The network, update by update and term by term: levels 1 to 5, in loops, straight from the equations.
 
 A state is a dictionary of nested lists; X has no padding, y counts from 0, b is a rate.  A choice of the profile that changes an update
-(tilts, tilt_start, experts, prior_mean) stands in the state under its name; noise is Wishart where the state has nu and U instead of a and b.
+(tilts, tilt_start, experts, prior_mean) stands in the state under its name; noise is Wishart where the state has nu and U instead of a and b, and the experts
+share a mean where it has A0_mu and A0_var.
 """
 
 from mpmath import mp, mpf
@@ -9,9 +10,10 @@ from mpmath import mp, mpf
 from level0 import counts
 from loops import diagonal, dot, inverse, log_det, quadratic, times, trace, trace_product, zeros
 from special import digamma, log, log_gamma, theta, tilt_kl
+import shared
 import wishart
 
-STATE = ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b", "nu", "U", "gamma", "mu", "Sigma", "xi1", "xi0")
+STATE = ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b", "nu", "U", "gamma", "mu", "Sigma", "xi1", "xi0", "A0_mu", "A0_var")
 LOG2 = lambda: mp.log(2)
 LOG2PI = lambda: mp.log(2 * mp.pi)
 
@@ -55,13 +57,13 @@ def gamma_kl(a, b, a0, b0):
     return (a - a0) * digamma(a) - log_gamma(a) + log_gamma(a0) + a0 * (log(b) - log(b0)) + a * (b0 - b) / b
 
 
-def mng_kl(M, V, a, b, v0, a0, b0):
-    """KL of one expert: its rows given tau, averaged over tau, then its precisions."""
+def mng_kl(M, V, a, b, v0, a0, b0, misfit=lambda i, m: dot(m, m)):
+    """KL of one expert: its rows given tau, averaged over tau, then its precisions.  misfit: E|m - prior mean|^2 of row i."""
     total = mpf(0)
     D = len(V)
     spread = trace(V) / v0 - D + D * log(v0) - log_det(V)
-    for m, rate in zip(M, b, strict=True):
-        total += (spread + a / rate * dot(m, m) / v0) / 2
+    for i, (m, rate) in enumerate(zip(M, b, strict=True)):
+        total += (spread + a / rate * misfit(i, m) / v0) / 2
         total += gamma_kl(a, rate, a0, b0)
     return total
 
@@ -183,7 +185,7 @@ def update_x(s):
 
 def update_omega1(s):
     _, psi2 = output_logits(s["mu"], s["Sigma"], s["beta1_mu"], s["beta1_S"])
-    if isinstance(s["xi1"][0][0], list):
+    if not s["xi1"] or isinstance(s["xi1"][0][0], list):
         return {"xi1": [[[mp.sqrt(v) for v in row] for row in table] for table in psi2]}
     out = []
     for g, table in zip(s["gamma"], psi2, strict=True):
@@ -290,7 +292,7 @@ def update_experts(s):
     out = {"M": [], "V": []} | ({"nu": [], "U": []} if "nu" in s else {"a": [], "b": []})
     padded = [pad(x) for x in s["X"]]
     for k in range(K):
-        P, cross, total = diagonal(D, 1 / s["v0"]), zeros(h, D), mpf(0)
+        P, cross, total = diagonal(D, 1 / s["v0"]), [[v / s["v0"] for v in shared.centre(s, i)] for i in range(h)], mpf(0)
         for n, xt in enumerate(padded):
             g = s["gamma"][n][k]
             total += g
@@ -309,7 +311,7 @@ def update_experts(s):
             continue
         rates = []
         for i in range(h):
-            squares = dot(M[i], M[i]) / s["v0"]
+            squares = shared.misfit(s, i, M[i]) / s["v0"]
             for n, xt in enumerate(padded):
                 squares += s["gamma"][n][k] * ((s["mu"][n][k][i] - dot(M[i], xt)) ** 2 + s["Sigma"][n][k][i][i])
             rates.append(s["b0"] + squares / 2)
@@ -338,7 +340,7 @@ def kl_beta0(s):
 def kl_experts(s):
     if "nu" in s:
         return sum((wishart.expert_kl(*q, s["v0"], s["nu0"], s["U0"]) for q in zip(s["M"], s["V"], s["nu"], s["U"], strict=True)), mpf(0))
-    return sum((mng_kl(*q, s["v0"], s["a0"], s["b0"]) for q in zip(s["M"], s["V"], s["a"], s["b"], strict=True)), mpf(0))
+    return sum((mng_kl(*q, s["v0"], s["a0"], s["b0"], lambda i, m: shared.misfit(s, i, m)) for q in zip(s["M"], s["V"], s["a"], s["b"], strict=True)), mpf(0))
 
 
 TERMS = {
@@ -347,18 +349,19 @@ TERMS = {
     "elbo_latent_entropy": lambda s: weighted(s, latent_entropies(s)),
     "elbo_gate": lambda s: weighted(s, gate_bounds(s)),
     "elbo_assignment_entropy": lambda s: sum((entropy(g) for g in s["gamma"]), mpf(0)),
-    "kl_beta1": kl_beta1, "kl_beta0": kl_beta0, "kl_experts": kl_experts,
+    "kl_beta1": kl_beta1, "kl_beta0": kl_beta0, "kl_experts": kl_experts, "kl_shared": shared.kl,
 }
 
 
 def elbo(s):
-    return sum((term(s) * (-1 if name.startswith("kl") else 1) for name, term in TERMS.items()), mpf(0))
+    there = {name: term for name, term in TERMS.items() if name != "kl_shared" or "A0_mu" in s}
+    return sum((term(s) * (-1 if name.startswith("kl") else 1) for name, term in there.items()), mpf(0))
 
 
 # ---- levels 4 and 5
 
 UPDATES = {"x": update_x, "omega1": update_omega1, "omega0": update_omega0, "z": update_z,
-           "beta1": paired(step_beta1, update_omega1), "beta0": paired(step_beta0, update_omega0), "experts": update_experts}
+           "beta1": paired(step_beta1, update_omega1), "beta0": paired(step_beta0, update_omega0), "experts": update_experts, "shared": shared.update}
 
 
 def order_of(order, inner):
@@ -366,12 +369,17 @@ def order_of(order, inner):
     return local + top if order == "canonical" else top + local
 
 
+def steps(s, *choices):
+    """The updates of a sweep from this state: first of all the mean that the experts share, if they do."""
+    return ["shared"] * ("A0_mu" in s) + order_of(*choices)
+
+
 def zeros_like(value):
     return [zeros_like(v) for v in value] if isinstance(value, list) else mpf(0)
 
 
 def sweep(s, order="canonical", inner=1):
-    for i, name in enumerate(names := order_of(order, inner)):
+    for i, name in enumerate(names := steps(s, order, inner)):
         if i == names.index("x") and s.get("tilt_start") == "restarted":
             s = {**s, "xi1": zeros_like(s["xi1"])}
         s = {**s, **UPDATES[name](s)}
@@ -393,7 +401,7 @@ def residual(old, new):
                 yield from pairs(u, v)
         else:
             yield abs(y - x) / (1 + abs(x))
-    return max(r for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "nu", "U", "gamma") if name in old for r in pairs(old[name], new[name]))
+    return max(r for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "nu", "U", "gamma", "A0_mu") if name in old for r in pairs(old[name], new[name]))
 
 
 def stationarity(order="canonical", inner=1, **s):

@@ -155,7 +155,7 @@ def ten_digits(x):
 def right_function(op):
     """The operation, as a wrong formula may call it; an integral by a coarse rule, which has digits enough."""
     from groups import OPS
-    more = {"coarse": True} if op in ("predict", "log_likelihood") else {}
+    more = {"coarse": True} if op in ("predict", "log_likelihood", "forecast") else {}
     return lambda **q: OPS[op](**q, **more)
 
 
@@ -202,14 +202,15 @@ def group_file(group, built):
     from wrong_level0 import BUGS as FIRST
     from wrong_level1 import BUGS as SECOND
     from wrong_msteps import BUGS as FOURTH
+    from wrong_shared import joined
     from wrong_updates import BUGS as THIRD
     from wrong_updates import CONVENTIONS
     choices = CONVENTIONS if group.level in (2, 3, 4, 5) else []
-    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for part in (FIRST, SECOND, THIRD, FOURTH, LAST) for op, bugs in part.items()}
+    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST)).items()}
     cases, used, built = {}, {}, {case["id"]: case for case in built}
     for case in group.cases() if not group.name.startswith("large_") else ():      # bugs of sizes have no value of their own
         op = case["op"]
-        if case["in"].get("n_sweeps", 1) > 1:
+        if case["in"].get("n_sweeps", 1) > 1 and op != "forecast":
             continue                                        # the first sweep has the name
         target = built[f"L{group.level}-{op}-{case['id']}"]
         stored = wrong_answers(group, case, target, tables.get(op, {}))

@@ -157,7 +157,7 @@ def jacobi(names):
     """Some updates read the state as it was before the sweep."""
     def sweep(s, *choices):
         old = s
-        for name in network.order_of(*choices):
+        for name in network.steps(s, *choices):
             s = {**s, **UPDATES[name](old if names is None or name in names else s)}
         return s
     return using(network, sweep=sweep)
@@ -167,7 +167,7 @@ def reads_old(name, *fields):
     """One update reads some factors as they were before the sweep."""
     def sweep(s, *choices):
         old = {f: s[f] for f in fields}
-        for n in network.order_of(*choices):
+        for n in network.steps(s, *choices):
             s = {**s, **UPDATES[n]({**s, **old} if n == name else s)}
         return s
     return using(network, sweep=sweep)
@@ -180,7 +180,7 @@ def bound_at(last):
         choices = [q[name] for name in ("order", "inner") if name in q]
         state = {name: value for name, value in s.items() if name not in ("order", "inner")}
         for _ in range(n_sweeps):
-            names = network.order_of(*choices)
+            names = network.steps(state, *choices)
             at = -1 if last is None else max(i for i, name in enumerate(names) if name == last)
             recorded = state
             for i, name in enumerate(names):
@@ -213,7 +213,7 @@ SWEEPS = [
 def residual(scaled):
     def pairs(x, y):
         return [p for u, v in zip(x, y, strict=True) for p in pairs(u, v)] if isinstance(x, list) else [scaled(x, y)]
-    return using(network, residual=lambda old, new: max(r for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "gamma") for r in pairs(old[name], new[name])))
+    return using(network, residual=lambda old, new: max(r for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "gamma", "A0_mu") if name in old for r in pairs(old[name], new[name])))
 
 
 STATIONARITY = [

@@ -1,6 +1,7 @@
 """Wrong formulas of level 2: the M-step."""
 
 import network
+import shared
 from level0 import counts
 from loops import inverse, times
 from mpmath import mp, mpf
@@ -141,7 +142,7 @@ def shapes(function):
 def squares(weight=lambda g: g, spread_weight=lambda g: g, prior=1, residual=True):
     """b from its parts: weights of the squared residuals and of Sigma, weight of the pull to the prior mean."""
     def rate(v, k, i, o, q):
-        m, total = o["M"][k][i], prior * sum(c * c for c in o["M"][k][i]) / q["v0"]
+        m, total = o["M"][k][i], prior * shared.misfit(q, i, o["M"][k][i]) / q["v0"]
         for n, x in enumerate(q["X"]):
             g, xt = q["gamma"][n][k], network.pad(x)
             r = q["mu"][n][k][i] - (sum(c * t for c, t in zip(m, xt)) if residual else 0)

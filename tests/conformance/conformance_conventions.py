@@ -11,8 +11,8 @@ import numpy as np
 
 SOURCE = Path(__file__).resolve().parents[2] / "conformance/adapters/numpy_minimal.py"
 COVARIANCES = ("S", "Sigma", "beta0_S", "beta1_S")
-PADDED = {"M": (-1,), "V": (-1, -2), "A": (-1,), "beta0": (-1,), "beta1": (-1,), "beta0_mu": (-1,), "beta1_mu": (-1,), "beta0_S": (-1, -2), "beta1_S": (-1, -2)}
-TABLES = ("M", "A", "beta0", "beta1", "beta0_mu", "beta1_mu")
+PADDED = {"M": (-1,), "A0_mu": (-1,), "V": (-1, -2), "A": (-1,), "beta0": (-1,), "beta1": (-1,), "beta0_mu": (-1,), "beta1_mu": (-1,), "beta0_S": (-1, -2), "beta1_S": (-1, -2)}
+TABLES = ("M", "A0_mu", "A", "beta0", "beta1", "beta0_mu", "beta1_mu")
 STICKS = {"psi": -1, "psi2": -1, "xi": -1, "b": -1, "kappa": -1, "m": -1, "v": -1, "xi0": -1, "xi1": -1, "beta0_mu": -2, "beta1_mu": -2, "beta0_S": -3,
           "beta1_S": -3, "beta0": -2, "beta1": -2}
 BACKWARDS = {"stick_log_probs": "log_probs", "stick_log_means": "log_probs", "stick_logits": "log_probs", "stick_counts": "weights",
@@ -106,11 +106,11 @@ def behind(name, base):
                 ours["y"] = len(ours["beta1_mu"] if "beta1_mu" in ours else ours["beta1"]) - ours["y"]
             got = function(**ours)
             got = got if isinstance(got, dict) else dict(zip(outputs, got if len(outputs) > 1 else (got,)))
-            return {key: outwards(op, key, got[key]) for key in outputs}
+            return {key: outwards(op, key, got[key]) for key in outputs if key in got}
         return answer
     from cmn_conformance import catalogue
     operations = {op: wrap(op, getattr(base, op), [name for name, out in entry["out"].items() if out.get("when", {}).get("noise") != "wishart"]) for op, entry in catalogue.operations().items() if hasattr(base, op)}
-    return SimpleNamespace(NAME=f"NumPy, {name}", PROFILE=profile, OPS=operations)
+    return SimpleNamespace(NAME=f"NumPy, {name}", PROFILE={**getattr(base, "PROFILE", {}), **profile}, OPS=operations)
 
 
 # ---- routes: five ways to an inverse and a determinant

@@ -62,6 +62,21 @@ def test_check_is_red_for_another_page_another_suite_and_a_stranger(dashboard, c
         dashboard.main(["--check"])
 
 
+@pytest.mark.parametrize(("profile", "cases", "stands"), [({}, 490, True), ({"expert_mean": ["zero", "shared"]}, 490, False), ({}, 489, False)])
+def test_a_run_of_an_older_suite_stands_while_nothing_since_is_asked_of_it(dashboard, profile, cases, stands):
+    entry = json.loads((dashboard.RESULTS / "plain.json").read_text())
+    assert dashboard.up_to_date({**entry, "suite": {"version": "2026.12", "cases": cases}, "profile": profile}) == stands
+
+
+def test_optional_suites_are_counted_by_themselves(dashboard):
+    ids = [c.id for c in catalogue.cases() if catalogue.optional_suite(c.profile)][:3]
+    results = [{"id": i, "verdict": verdict, "kind": kind} for i, verdict, kind in zip(["L0-pg_mean-moderate", *ids], ("passed", "passed", "failed", "skipped"), ("", "", "", "algorithm"))]
+    assert dashboard.optional({"results": results}) == {"shared means": {"asked": 2, "right": 1, "inaccurate": 0, "wrong": 1, "of": 2}}
+    assert dashboard.optional({"results": results[:1]}) == {} == dashboard.optional({"results": results[3:]})
+    dashboard.main(["--page"])
+    assert "**Shared means**, " in dashboard.PAGE.read_text() and "nobody right" in dashboard.PAGE.read_text()
+
+
 def test_run_stores_a_file_and_keeps_what_cannot_run(dashboard, monkeypatch, capsys):
     before = (dashboard.RESULTS / "plain.json").read_text()
     monkeypatch.setattr(dashboard.shutil, "which", lambda name: None)
