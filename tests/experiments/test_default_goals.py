@@ -71,6 +71,8 @@ def test_gibbs_may_be_ahead_by_two_hundredths(gap, verdict):
     assert line(dg.score_goals(found._replace(others=scored(ours)), "mix"), "Gibbs").verdict == dg.OPEN
     over = dg.gibbs_gaps_over_splits(study({("iris", 50): 0.1}), cells, "mix")
     assert_allclose([over["iris", 50], over["rice", 40]], [0.1 - 0.4, 0.3 - 0.4])
+    table = dg.gibbs_table(found._replace(defaults=study({("iris", 50): 0.1})), "mix")
+    assert len(table.rows) == 45 and ["iris", "50", "-0.500", f"{gap:+.3f}", "-0.300"] in table.rows
 
 
 def test_noise_is_judged_by_the_worse_part():
@@ -113,6 +115,11 @@ def test_ranks_are_means_over_the_pairs_of_the_rivals():
 def test_rank_goals_want_the_first_place_and_two_with_few_rows(small, rest, verdicts):
     found = dg.Found({}, {}, scored(classifiers(small, rest)), {})
     assert [goal.verdict for goal in dg.rank_goals(found)] == verdicts
+
+
+def test_equal_ranks_are_said_to_be_equal():
+    overall, few = dg.rank_goals(dg.Found({}, {}, scored(classifiers(3, 1)), {}))          # rank 5/3 for ours and for the first of the rivals
+    assert overall.found.startswith("place 1 of 7, level with logistic: mean rank 1.67 over 24 pairs") and few.found.startswith("place 3 of 7: mean rank 3.00 over 8")
 
 
 def test_ranks_wait_for_every_pair():
