@@ -77,7 +77,7 @@ def chosen(args):
 
 def seconds(cell, records):
     """CPU seconds that a cell should take: by those like it, of other studies the mean of what is known, else NaN."""
-    if isinstance(cell, Cell):
+    if isinstance(cell, Cell) and cell.method in SETTINGS:
         return estimate(cell, records)
     known = [cost for cost in map(whole_cost, records.values()) if np.isfinite(cost)]
     return float(np.mean(known)) if known else np.nan

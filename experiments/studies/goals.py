@@ -24,7 +24,7 @@ from experiments.studies import defaults
 from experiments.studies.others import forecast, standardised
 from experiments.tables import Table
 
-BEGUN = True                                            # not all cells are stored yet
+BEGUN = False
 TOLERANCE = 2e-3
 TIMED = ("seconds", "clock")
 NOISE = {"noise 2": (100, 20, 2), "noise 3": (300, 30, 3)}

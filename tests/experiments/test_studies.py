@@ -10,7 +10,8 @@ from experiments.studies import baselines_gibbs, restarts, runtime
 @pytest.mark.parametrize("name, cell", [
     ("baselines_bbvi", ("iris", "cavi", 0)), ("baselines_gibbs", ("speed", "4 x 1")), ("classifier", ("iris", 1)), ("maps", ("cavi",)),
     ("others", ("iris", 25, "mlp", 0)), ("splits", ("iris", 25, "ridge", 1, 0)), ("waic", ("iris", 100, "mle-network", 0)),
-    ("others", ("iris", 25, "neighbours", 0)), pytest.param("row_scores", ("waveform", 3840, "exact", 1), marks=pytest.mark.slow),
+    ("others", ("iris", 25, "neighbours", 0)), ("others", ("iris", 25, "cmn-default", 0)),
+    pytest.param("row_scores", ("waveform", 3840, "exact", 1), marks=pytest.mark.slow),
     ("passes", ("iris", "memoized axes", 0)), ("passes", ("iris", "stochastic 16 0.6", 0)), ("passes", ("iris", "stream 8", 0)),
     ("depth", ("iris", 50, "2 layers", 40)), pytest.param("row_scores", ("pinwheels", 400, "cavi", 5), marks=pytest.mark.slow),
     ("shared_means", ("scores", "iris", 25, "shared", 6)), ("runtime", ("run", "base", 0, "cavi", 0))])
