@@ -10,10 +10,10 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from cmn_literate import CMNClassifier
+from cmn_literate import CMNClassifier, inputs
 from cmn_literate.beyond.several import SeveralFit
 from cmn_literate.engineering.out_of_core import row_bytes
-from cmn_literate.inputs import USUAL, check_memory
+from cmn_literate.inputs import USUAL
 from cmn_literate.learners import LEARNERS, choose_method, members_of
 from cmn_literate.row_sources import ArraySource
 from cmn_literate.use.datasets import make_pinwheels
@@ -104,7 +104,14 @@ def test_four_ascents_need_four_times_the_room():
     with pytest.raises(ValueError, match="experts need") as told:
         usual(n_experts=10**9, method="cavi").fit(X, Y)
     assert "ascent" not in str(told.value)
-    check_memory(10, 10, 10, None, 3, copies=4)
+
+
+def test_a_machine_with_room_for_one_says_so(monkeypatch):
+    monkeypatch.setattr(inputs, "machine_memory", lambda: 10**6)          # an ascent of 120 rows, 2 columns, 30 experts needs 0.3 MB
+    inputs.check_memory(120, 2, 30, None, 5)
+    with pytest.raises(ValueError, match="30 experts in 4 ascents need"):
+        usual(n_experts=30).fit(X, Y)
+    assert usual(n_experts=30, method="cavi", max_sweeps=1).fit(X, Y).method_ == "cavi"
 
 
 def test_chunks_are_one_ascent(fitted):
