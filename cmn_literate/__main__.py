@@ -242,13 +242,14 @@ def fit(args):
     if args.out is not None:                                            # first of all: nothing that is printed can cost it
         with writing(args.out):
             model.save(args.out)
-    still = "converged" if model.converged_ else "not converged: " + ("the bound still rises" if args.method == "cavi" else learner.advice)
+    learner = find_learner(model.method_)                               # what auto came to
+    still = "converged" if model.converged_ else "not converged: " + ("the bound still rises" if model.method_ == "cavi" else learner.advice)
     del model.feature_names_in_                                         # below, columns are picked by name
     count = np.bincount(codes, minlength=len(classes))
     lines = [f"rows        {size.replace(' rows', '')}",
              f"classes     {', '.join(f'{label} ({count[i]})' for i, label in enumerate(classes))}",
              *([f"weights     {model.moments_.n:g} in all, on {model.n_rows_seen_} rows"] if weighted else []),
-             f"fit         {what}, {model.n_sweeps_} {learner.step}s, {still}",
+             f"fit         {model.method_}: {what}, {model.n_sweeps_} {learner.step}s, {still}",
              f"{learner.objective:11s} {model.objective_:.3f} nats", *[f"note        {text}" for text in said]]
     try:
         say([*lines, *(scores(model, *held) if held is not None else []), *([f"model       {args.out}"] if args.out else [])])
@@ -352,7 +353,7 @@ def add_fit(commands):
     p.add_argument("--class-weight", action="append", default=[], metavar="LABEL=FACTOR", help="multiply the weights of a class's rows by a "
                    "factor, as often as wanted; or balanced: the same weight in all for every class")
     p.add_argument("--method", default=USUAL["method"], choices=list(CONSTRAINTS["method"][0].allowed),
-                   help=f"{CONSTRAINTS['method'][1]} ({USUAL['method']})")
+                   help=f"{CONSTRAINTS['method'][1]} ({USUAL['method']}); the paper's settings: --method cavi --option init=class-code --option tol=1e-6 --max-sweeps 500")
     p.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the method or of the estimator, as often as wanted")
     for flag, name, letter, default in [("--experts", "n_experts", "K", 10), ("--latent-dim", "latent_dim", "H", None),
                                         ("--n-init", "n_init", "R", USUAL["n_init"]), ("--max-sweeps", "max_sweeps", "N", USUAL["max_sweeps"])]:

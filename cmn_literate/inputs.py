@@ -338,7 +338,7 @@ CONSTRAINTS = {
     "max_sweeps": (Count(), "limit of sweeps"),
     "n_jobs": (Jobs(), "workers: processes for several starts or chains, threads for a sweep"),
     "inner": (Count(), "rounds of (x, omega1) per sweep"),
-    "method": (Choice(LEARNERS), "how the network is learned"),
+    "method": (Choice(LEARNERS), "how the network is learned; auto: several for rows in memory, else cavi"),
     "omega1": (Choice(("per-component", "shared")), "tilts of the outputs: one per expert, or shared by all"),
     "select": (Choice(("average", "elbo", "holdout")), "what becomes of several starts"),
     "init": (Choice(STARTS), "where the ascent starts"),
@@ -351,7 +351,7 @@ CONSTRAINTS = {
 
 # what the paper does, and what CMNClassifier and the command line do when nobody asks
 PAPER = {"method": "cavi", "init": "class-code", "n_init": 1, "max_sweeps": 500, "tol": 1e-6}
-USUAL = {"method": "cavi", "init": "class-code", "n_init": 1, "max_sweeps": 500, "tol": 1e-6}
+USUAL = {"method": "auto", "init": "hyperplanes", "n_init": 1, "max_sweeps": 1000, "tol": 3e-5}
 
 
 def check_options(options):
@@ -371,13 +371,15 @@ def default_latent_dim(n_classes):
     return min(n_classes - 1, 20)
 
 
-def check_memory(n_rows, n_columns, n_experts, latent_dim, n_classes):
-    """ValueError for a coordinate ascent that this machine cannot hold, before anything is allocated."""
+def check_memory(n_rows, n_columns, n_experts, latent_dim, n_classes, copies=1):
+    """ValueError for so many coordinate ascents that this machine cannot hold, before anything is allocated."""
     there = machine_memory() or np.inf
     D, K, h = n_columns + 1, n_experts, latent_dim or default_latent_dim(n_classes)
     factors = D * D * (8 * (2 * K - 1) + 8) + 4 * n_classes * (h + 1) ** 2        # with what a sweep needs beside them
     rows = n_rows * (D + 2 * K * n_classes)
-    need = 8 * (factors + rows)
+    need = 8 * (factors + rows) * copies
     if need > there:
-        raise ValueError(f"X: {n_columns} columns and {K} experts need about {need / 2**30:.0f} GiB, this machine has "
-                         f"{there / 2**30:.0f}: fewer columns (their leading principal components, for instance) or fewer experts")
+        together = "" if copies == 1 else f" in {copies} ascents"
+        raise ValueError(f"X: {n_columns} columns and {K} experts{together} need about {need / 2**30:.0f} GiB, this machine has "
+                         f"{there / 2**30:.0f}: fewer columns (their leading principal components, for instance) or fewer experts"
+                         + (", or a single ascent (method='cavi')" if together else ""))

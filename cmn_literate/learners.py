@@ -19,6 +19,8 @@ class Learner(NamedTuple):
     steps               settings -> how many steps a full run has
     objective, step     what the trace holds, and what one step is called
     advice              what to do when a run has not converged
+    weights             "any", "whole" or "none": what a row may count
+    copies              settings -> how many ascents it keeps at once, each with tilts of all rows
     """
     begin: Callable
     predict_log_proba: Callable
@@ -30,10 +32,12 @@ class Learner(NamedTuple):
     step: str
     advice: str
     weights: str = "none"
+    copies: Callable = lambda settings: 1
 
 
-# name -> "module:object", or the learner itself
-LEARNERS = {"cavi": "cmn_literate.engineering.runs:CAVI",
+# name -> "module:object", or the learner itself; "auto" stands for the one that choose_method names
+LEARNERS = {"auto": "cmn_literate.beyond.several:SEVERAL",
+            "cavi": "cmn_literate.engineering.runs:CAVI",
             "mle": "cmn_literate.roads.mle:MLE",
             "map": "cmn_literate.roads.mle:MAP",
             "bbvi": "cmn_literate.roads.bbvi:BBVI",
@@ -59,6 +63,20 @@ def find_learner(name):
         return place
     module, _, attribute = place.partition(":")
     return getattr(import_module(module), attribute)
+
+
+def choose_method(est, in_memory):
+    """The method that est.method asks for: of "auto", "several" for rows in memory, and "cavi" for others
+    and with accelerate, which the members of "several" do not know; any other as it is.   -> name"""
+    if est.method != "auto":
+        return est.method
+    return "several" if in_memory and not est.accelerate else "cavi"
+
+
+def settle_method(est, in_memory):
+    """Set est.method to what it comes to.  ValueError for options that this method does not have."""
+    est.method = choose_method(est, in_memory)
+    learner_options(est)
 
 
 def learner_options(est):

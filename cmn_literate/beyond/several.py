@@ -195,4 +195,5 @@ SEVERAL = Learner(
     options={**SHARED_MEANS.options, "plain": 2, "shared": 2,
              "first_rows": 5000, "visits": 1_000_000},
     steps=lambda settings: settings.max_sweeps, objective="ELBO", step="sweep",
-    advice="raise max_sweeps, tol or the option visits", weights="any")
+    advice="raise max_sweeps, tol or the option visits", weights="any",
+    copies=lambda settings: len(kinds_of(settings)))

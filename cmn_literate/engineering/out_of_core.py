@@ -32,7 +32,9 @@ from cmn_literate.engineering.sums import (
 from cmn_literate.inputs import (
     as_generator, check_classes, check_memory, check_squares, class_factors,
     default_latent_dim, encode_labels, memory_bytes, weigh_rows)
-from cmn_literate.learners import check_learner_weights, learner_options, progress_bar
+from cmn_literate.learners import (
+    check_learner_weights, choose_method, find_learner, learner_options, progress_bar,
+    settle_method)
 from cmn_literate.network.latents import Parameters
 from cmn_literate.network.simulate import Priors
 from cmn_literate.parallel import effective_jobs, in_order, one_blas_thread
@@ -257,7 +259,7 @@ def fit_source(source, n_experts=10, latent_dim=None, classes=None,
 # book/engineering/out_of_core.ipynb, cell out_of_core-19
 def _asks_for_arrays(est):
     """The option, if any, with which a fit cannot do with rows that pass by."""
-    if est.method != "cavi":
+    if est.method not in ("auto", "cavi"):
         return "method"
     if est.accelerate == "relaxed":
         return "accelerate"
@@ -299,9 +301,12 @@ def _check_rows(source, n_rows):
 def _load(est, source):
     """The rows (X, codes, weight) of a source with classes, or None if they are too many."""
     d, K, shared, limit = len(source.columns), est.n_experts, est.omega1 == "shared", memory_bytes(est.memory)
-    top, weighted = limit if _asks_for_arrays(est) else START_ROWS, source.weight is not None
+    method, weighted = choose_method(est, True), source.weight is not None
+    top = limit if method != "cavi" or _asks_for_arrays(est) else START_ROWS
+    copies = find_learner(method).copies(est)
     rows = load_rows(source, lambda L: min(top, limit // (
-        8 * d + sum(row_bytes(d, K, L, shared, weighted)))))
+        8 * d + copies * sum(row_bytes(d, K, L, shared, weighted)))))
+    settle_method(est, rows is not None)
     if rows is None:
         return None
     _check_rows(source, len(rows.X))
@@ -326,16 +331,17 @@ def learn_source(est, data, y, learn, sample_weight=None, client=None):
     """What CMNClassifier.fit does with a source.  [eq-portion]
 
     Dask collections are fitted by the workers of an active dask.distributed.Client, if
-    the method is "cavi" with one start and no checkpoint, and any rows by those of a
-    client that is named.  Else up to START_ROWS rows,
-    and all that fit est.memory for a method or a choice of starts that asks for it,
-    are loaded; others pass by, and are kept if they fit.
+    the method is "cavi" or "auto" with one start and no checkpoint, and any rows by those
+    of a client that is named.  Else up to START_ROWS rows, and all that fit est.memory for
+    a method or a choice of starts that asks for it, are loaded; others pass by, and are
+    kept if they fit.  Sets est.method to what "auto" comes to.
 
     data, y, sample_weight: a source alone, files and names of columns, or dask arrays
     learn(X, codes, weight, True): for rows in memory, which it may overwrite
     -> whether Ctrl-C cut it short
     """
     if client is not None:
+        settle_method(est, False)
         return import_module(CLUSTER).learn_with(est, data, y, sample_weight, client)
     source, path = source_of(data, y, sample_weight), learner_options(est).get("checkpoint")
     if source.weight is not None or est.class_weight is not None:

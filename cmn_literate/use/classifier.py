@@ -28,7 +28,8 @@ from cmn_literate.estimators import Estimator
 from cmn_literate.inputs import (
     USUAL, as_generator, check_classes, check_memory, check_options,
     check_squares, chunk_classes, encode_labels, plain_labels, weigh_rows)
-from cmn_literate.learners import find_learner, learner_options, not_converged
+from cmn_literate.learners import (
+    find_learner, learner_options, not_converged, settle_method)
 from cmn_literate.network.simulate import Priors
 from cmn_literate.parallel import (
     effective_jobs, in_order, one_blas_thread, share_jobs)
@@ -37,7 +38,7 @@ from cmn_literate.use.datasets import holdout_rows
 from cmn_literate.use.uncertainty import Insight, average_log_proba
 
 
-# book/use/classifier.ipynb, cell classifier-33
+# book/use/classifier.ipynb, cell classifier-41
 def _start(task, est, Z, codes, weight=None):
     """One start of (number, seed or Generator, rows).   -> result, whether Ctrl-C cut it"""
     i, rng, rows = task
@@ -72,7 +73,7 @@ def fit_starts(est, Z, codes, weight=None):
     return fits, cut
 
 
-# book/use/classifier.ipynb, cell classifier-34
+# book/use/classifier.ipynb, cell classifier-42
 def _best_by_holdout(est, Z, codes, weight, rngs):
     """The start with the best log score on held-out rows, fitted again on all;
     after Ctrl-C the best finished start, or else the first, as it is."""
@@ -101,11 +102,12 @@ def _best_by_holdout(est, Z, codes, weight, rngs):
         return [kept], True
 
 
-# book/use/classifier.ipynb, cell classifier-36
+# book/use/classifier.ipynb, cell classifier-44
 def _takes_chunks(est):
     """Asked by hasattr: the averages and the shared mean cannot go on with new rows."""
-    if est.method in ("several", "shared-means"):
-        raise AttributeError(f'method: expected "cavi" for partial_fit, got {est.method!r}')
+    for name in (est.method, getattr(est, "method_", "cavi")):
+        if name in ("several", "shared-means"):
+            raise AttributeError(f'method: expected "cavi" for partial_fit, got {name!r}')
     return True
 
 
@@ -121,16 +123,20 @@ class CMNClassifier(Insight, Estimator):
     max_sweeps, tol   stop when the bound gains less than tol per row in a sweep
     random_state  None, whole number, numpy Generator or RandomState
     verbose       1: a progress bar on a terminal; 2: always (needs tqdm)
-    method        another than "cavi" has options of its own: method_options
+    method        "auto": for rows in memory "several", four ascents whose forecasts are
+                  averaged; for rows that pass by, on a cluster, in partial_fit and with
+                  accelerate one ascent, "cavi".  method_ says which it was
     inner, init, omega1, accelerate, standardize, memory   see inputs.CONSTRAINTS
-    method_options   dict of the method's own options: find_learner(name).options;
+    method_options   dict of the method's own options, find_learner(name).options;
                   "checkpoint": a file that a run is kept in and goes on from
     classes       the label set, if the y given to fit need not hold all of it
     n_jobs        processes for starts and chains, threads for sweeps and forecasts, no
                   number depends on it; None: 1, or as joblib.parallel_backend says
     class_weight  {label: factor} on the weights of its rows, or "balanced"
 
-    CMNClassifier.paper() has the paper's model and settings, whatever is usual here.
+    An option means the same with every method: method="cavi" alone is one ascent of the
+    paper's model from the usual start to the usual tol.  CMNClassifier.paper() has the
+    paper's model and settings, whatever is usual here.
 
     Fitted: classes_ (sorted), n_features_in_, feature_names_in_ (DataFrames), fits_
     (kept results), objective_ (largest last value), elbo_ (the same, if a bound),
@@ -183,13 +189,14 @@ class CMNClassifier(Insight, Estimator):
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(new, name)
         cut = new._learn(X, y, sample_weight, client)
+        new.method = self.method
         self.__dict__ = vars(new)
         if cut:
             raise KeyboardInterrupt
         if not self.converged_:
-            text = not_converged(self.method, find_learner(self.method),
+            text = not_converged(self.method_, find_learner(self.method_),
                                  self.n_sweeps_, self.objective_)
-            if self.method == "cavi" and self.init == "prior":
+            if self.method_ in ("cavi", "several") and self.init == "prior":
                 text += '; init="prior" is a saddle, start at "class-code"'
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
@@ -200,16 +207,20 @@ class CMNClassifier(Insight, Estimator):
 
         classes: the label set, for a first call unless it is an option; sample_weight (n,)
         >= 0: 2 is the row twice in this chunk.  Goes on after fit and load.  mean_, scale_,
-        elbo_ are of all rows.  Method "cavi", without accelerate; class_weight a dict.
+        elbo_ are of all rows.  Method "cavi" alone: to go on after fit,
+        fit with it, since "auto" comes to it in a first call of partial_fit only.  Without
+        accelerate; class_weight a dict.
         ValueError as in fit; on any error self stays as it was.
         """
         new, labels = copy(self), chunk_classes(self, classes)
+        settle_method(new, False)
         new._check_options()
         X, y = new.check_data(X, y=plain_labels(y), reset=not hasattr(self, "fits_"))
         X, y, weight = weigh_rows(X, y, new, sample_weight, labels)
         new.classes_, codes = encode_labels(y, labels)
         learn_chunk(new, X, codes, weight)
         new.summarize()
+        new.method = self.method
         self.__dict__ = vars(new)
         return self
 
@@ -223,6 +234,7 @@ class CMNClassifier(Insight, Estimator):
         self._check_options()
         if is_source(X) or client is not None:
             return learn_source(self, X, y, self._learn_rows, sample_weight, client)
+        settle_method(self, True)
         X, y = self.check_data(X, y=plain_labels(y), ensure_min_samples=2)
         X, y, weight = weigh_rows(X, y, self, sample_weight)
         self.classes_, codes = encode_labels(y, self.classes)
@@ -234,7 +246,8 @@ class CMNClassifier(Insight, Estimator):
     def _learn_rows(self, X, codes, weight=None, mine=False):
         """From rows in memory; if they are mine alone, X is overwritten."""
         if self.method in ("cavi", "shared-means", "several"):
-            check_memory(*X.shape, self.n_experts, self.latent_dim, len(self.classes_))
+            check_memory(*X.shape, self.n_experts, self.latent_dim, len(self.classes_),
+                         find_learner(self.method).copies(self))
         Z = X if mine else np.empty_like(X)
         self.moments_ = block_moments(X, weight, Z if self.standardize else None)
         self.mean_, self.scale_ = moment_scale(self.moments_, self.standardize)

@@ -96,10 +96,10 @@ def model(cell, n_classes):
     """The estimator of a cell, not fitted."""
     more = {"classes": range(n_classes), "max_sweeps": MAX_SWEEPS, "random_state": 0, "priors": Priors(**DATA["priors"])}
     if cell.variant.startswith("1 layer"):
-        return CMNClassifier(n_experts=2 * EXPERTS if "12" in cell.variant else EXPERTS, **more)
+        return CMNClassifier.paper(n_experts=2 * EXPERTS if "12" in cell.variant else EXPERTS, **more)
     hidden = cell.variant.removeprefix("from ") if cell.variant.startswith("from") else "greedy"
     options = {"layers": 3 if cell.variant == "3 layers" else 2, "hidden": "code" if hidden == "random" else hidden}
-    return CMNClassifier(n_experts=EXPERTS, method="deep", method_options=options, init="random" if hidden == "random" else "class-code", **more)
+    return CMNClassifier.paper(n_experts=EXPERTS, method="deep", method_options=options, init="random" if hidden == "random" else "class-code", **more)
 
 
 def run(cell, records=None, data_home=None, models=None):

@@ -151,7 +151,7 @@ def data():
 
 
 def make(sweeps=8, **options):
-    return CMNClassifier(n_experts=3, method="deep", max_sweeps=sweeps, tol=1e-12, random_state=0, method_options={"points": 64, **options})
+    return CMNClassifier.paper(n_experts=3, method="deep", max_sweeps=sweeps, tol=1e-12, random_state=0, method_options={"points": 64, **options})
 
 
 def test_estimator_fits_remembers_and_forecasts(tmp_path):

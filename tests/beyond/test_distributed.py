@@ -183,7 +183,9 @@ def test_fit_takes_a_client(threads, rows):
     weight = np.arange(len(X)) % 2 + 0.5
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert_same(CMNClassifier(**options).fit(X, y, weight, client=threads), CMNClassifier(**options).fit(X, y, weight))
+        usual = CMNClassifier(**options).fit(X, y, weight, client=threads)      # "auto" is one ascent on a cluster
+        assert_same(usual, CMNClassifier(**options, method="cavi").fit(X, y, weight))
+        assert (usual.method, usual.method_) == ("auto", "cavi")
     for name, bad, client in (("n_init", {"n_init": 2}, threads), ("method", {"method": "mle"}, threads), ("client", {}, "tcp://none")):
         with pytest.raises(ValueError, match=f"^{name}: expected"):
             CMNClassifier(**options | bad).fit(X, y, client=client)
@@ -212,7 +214,9 @@ def test_the_estimator_finds_the_active_client(threads, rows, monkeypatch):
             for others in ({"n_init": 2}, {"method": "mle", "method_options": {"n_steps": 5}}):
                 CMNClassifier.paper(**options | others).fit(*(part[:500] for part in arrays))
             CMNClassifier.paper(**options).fit(X[:500], y[:500])
-    assert sent == [threads] * 3
+            assert sent == [threads] * 3
+            usual = CMNClassifier(**options).fit(*arrays)
+    assert sent == [threads] * 4 and (usual.method, usual.method_) == ("auto", "cavi")
     assert_same(two, one)
     assert_same(three, one)
     assert two.moments_.n == pytest.approx(one.moments_.n) and two.calls_ == one.calls_ == (("fit", 3_000),)

@@ -405,7 +405,7 @@ def data():
 
 def model(family="diagonal", **options):
     own = {k: options.pop(k) for k in ("rank", "steps", "coefficients", "checkpoint") if k in options}
-    return CMNClassifier(**{"n_experts": 4, "max_sweeps": 12, "tol": 1e-12, "random_state": 0, "method": "structured",
+    return CMNClassifier.paper(**{"n_experts": 4, "max_sweeps": 12, "tol": 1e-12, "random_state": 0, "method": "structured",
                             "method_options": {"latent_posterior": family, **own}, **options})
 
 

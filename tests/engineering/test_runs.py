@@ -221,7 +221,7 @@ def test_the_bits_of_fit_and_of_a_fit_that_was_stopped(changes, tmp_path):
 def test_learners_are_found_by_name():
     for name in LEARNERS:
         assert find_learner(name).options["checkpoint"] is None
-    with pytest.raises(ValueError, match="method: expected one of cavi, mle, map, bbvi, nuts, gibbs, shared-means, several, shared-map, shared-bbvi, shared-nuts, shared-gibbs, structured, deep, got 'x'"):
+    with pytest.raises(ValueError, match="method: expected one of auto, cavi, mle, map, bbvi, nuts, gibbs, shared-means, several, shared-map, shared-bbvi, shared-nuts, shared-gibbs, structured, deep, got 'x'"):
         find_learner("x")
 
 

@@ -1,6 +1,9 @@
 """Faults for what the estimator is given."""
 TESTS = ("test_cases.py", "test_classifier.py")
 FAULTS = [
+    ("usual-start-of-the-paper", '"method": "auto", "init": "hyperplanes"', '"method": "auto", "init": "class-code"', ("test_default.py",)),
+    ("usual-tol-of-the-paper", '"max_sweeps": 1000, "tol": 3e-5', '"max_sweeps": 1000, "tol": 1e-6', ("test_default.py",)),
+    ("usual-memory-of-one", "need = 8 * (factors + rows) * copies", "need = 8 * (factors + rows)", ("test_default.py", "test_cases.py")),
     ("balanced-without-weights", "of_class = np.bincount(codes, weight, len(labels))", "of_class = np.bincount(codes, None, len(labels))", ("test_weighted.py",)),
     ("zero-weight-rows-stay", "keep = weight > 0", "keep = weight >= 0", ("test_weighted.py",)),
     ("seed-of-numpy-ignored", "random_state = np.random.mtrand._rand", "random_state = np.random.RandomState()", TESTS),

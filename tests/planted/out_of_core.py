@@ -23,5 +23,7 @@ FAULTS = [
     ("kernel-of-numpy-alone", "self.estep = find_estep(self.N, self.K, self.J, settings.omega1 == \"shared\") or estep", "self.estep = estep", TESTS),
     ("classes-without-weights", "source = weigh_classes(source, est.class_weight, est.classes)", "pass", TESTS),
     ("balanced-by-rows", "of_class = np.bincount(places, found.counts, len(labels))", "of_class = 1.0 * np.bincount(places, None, len(labels))", TESTS),
+    ("usual-room-for-one-of-four", "8 * d + copies * sum(row_bytes(", "8 * d + sum(row_bytes(", ("test_default.py",)),
+    ("usual-not-to-the-cluster", 'if est.method not in ("auto", "cavi"):', 'if est.method != "cavi":', ("test_distributed.py",)),
     ("room-without-weights", "8 * (d + 1 + 2 * J + weighted)", "8 * (d + 1 + 2 * J)", TESTS),
 ]

@@ -80,7 +80,7 @@ def test_fit_reports(place):
     done = run("fit", place / "train.csv", "--target", "kind", "--experts", 4, "--max-sweeps", 40, "--method", "cavi", "--test", place / "test.csv", process=True)
     lines = dict(line.split(None, 1) if not line.startswith("log") else ("log", line[9:].strip()) for line in done.stdout.splitlines()
                  if not line.startswith("held"))
-    assert lines["rows"] == "60, 2 columns" and "same (" in lines["classes"] and "40 sweeps" in lines["fit"]
+    assert lines["rows"] == "60, 2 columns" and "same (" in lines["classes"] and "cavi: 4 experts, 1 start(s), 40 sweeps" in lines["fit"]
     assert done.stderr == ""                                          # no progress bar in a pipe, no warning
     model = CMNClassifier(n_experts=4, max_sweeps=40, random_state=0, method="cavi")
     with pytest.warns(UserWarning):
@@ -390,7 +390,7 @@ def test_other_separators_and_packed_files(place, tmp_path, capsys, restored):
     ("a,kind\n1,1\n2,1.0\n3,2\n", (), "labels '1' and '1.0' differ in form only"),
     ("a,kind\n1,x y\n2,x  y\n3,2\n", (), "differ in form only"),
     ("a,kind\n" + "".join(f"1,{i}.5\n" for i in range(200)), (), "200 different values in 200 rows look like measurements, not classes"),
-    ("a,kind\n1,u\n2,v\n", ("--option", "nonsense"), "--option: expected name=value, with a name of cavi (checkpoint) or of the estimator (n_experts"),
+    ("a,kind\n1,u\n2,v\n", ("--method", "cavi", "--option", "nonsense"), "--option: expected name=value, with a name of cavi (checkpoint) or of the estimator (n_experts"),
     ("a,kind\n1,u\n2,v\n", ("--option", "tol=-1"), "--option: tol: expected a number between 0 and inf, got '-1'"),
     ("a,kind\n1,u\n2,v\n", ("--method", "mle", "--option", "lr=fast"), "lr: expected a number"),
     ("a,kind\n1,u\n2,v\n", ("--option", "priors__sigma0=-1"), "sigma0: expected a positive finite number"),
@@ -420,10 +420,11 @@ def test_methods_and_options(place, capsys, restored):
     assert code == 0 and "7 steps, not converged: raise n_steps in method_options" in said.out and "log likelihood" in said.out
     code, said = fit("--method", "gibbs", "--option", "n_draws=5", "--option", "n_warmup=3", "--option", "n_chains=1", "--option", "init=prior")
     assert code == 0 and "8 sweeps" in said.out and "log density" in said.out
-    code, said = fit("--max-sweeps", 3, "--option", "tol=1e3", "--option", "priors__sigma0=2", "--option", "standardize=false", "--option", "init=random")
+    code, said = fit("--method", "cavi", "--max-sweeps", 3, "--option", "tol=1e3", "--option", "priors__sigma0=2", "--option", "standardize=false", "--option", "init=random")
     assert code == 0 and "2 sweeps, converged" in said.out
     code, said = fit("--max-sweeps", 3, "-v", "--out", place / "v.npz")
-    assert code == 0 and said.err.startswith("cmn_literate: cavi: 60 rows, 2 columns, 2 classes; 2 experts, 1 start(s), at most 3 sweeps; the model goes to")
+    assert code == 0 and said.err.startswith("cmn_literate: auto: 60 rows, 2 columns, 2 classes; 2 experts, 1 start(s), at most 3 sweeps; the model goes to")
+    assert "several: 2 experts, 1 start(s), 3 sweeps, not converged: raise max_sweeps, tol" in said.out
     assert "start 1 of 1" in said.err and said.out.splitlines()[-1] == f"model       {place / 'v.npz'}"
 
 
@@ -443,7 +444,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
     assert (running.returncode, out) == (130, "") and err == f"cmn_literate: interrupted; the run is kept in {tmp_path / 'run.npz'}: the same command goes on\n"
     assert not (tmp_path / "m.npz").exists()
     from cmn_literate.storage import read_arrays
-    done, = read_arrays(tmp_path / "run.npz")["header"]["done"]
+    done = max(read_arrays(tmp_path / "run.npz")["header"]["done"])                       # of four members
     resumed = run(*args, "--max-sweeps", done + 5)
     assert f"{done + 5} sweeps" in resumed.stdout
     straight = run(*[a for a in args if a not in ("--resume", tmp_path / "run.npz")], "--max-sweeps", done + 5)

@@ -20,7 +20,7 @@ RNG = np.random.default_rng(5)
 N = 24_000
 FRAME = pandas.DataFrame(RNG.normal(size=(N, 3)), columns=["a", "b", "c"])
 FRAME["kind"] = np.where(np.arange(N) < 8000, "one", np.where(FRAME.a * FRAME.b > 0, "two", "one"))      # "two" is unseen in the first part
-ARGS = ("--target", "kind", "--experts", "3")
+ARGS = ("--target", "kind", "--experts", "3", "--method", "cavi")
 
 
 @pytest.fixture
@@ -63,6 +63,18 @@ def test_parts_in_memory_and_not(parts, capsys):
     assert f"held out    8000 rows ({parts / 'part-2.parquet'})" in capsys.readouterr().out
 
 
+def test_the_default_comes_to_what_the_rows_allow(parts, capsys):
+    """Two tables of the same rows: in memory four ascents, with little memory one, and the report says which."""
+    usual = [a for a in ARGS if a not in ("--method", "cavi")]
+    for budget, name in [("1GB", "several"), ("100kB", "cavi")]:
+        args = ["fit", str(parts / "part-0.parquet"), "--test", str(parts / "part-1.parquet"), *usual, "--max-sweeps", "2"]
+        frame = FRAME.iloc[:8000].assign(kind=np.where(FRAME.a > 0, "two", "one")[:8000])
+        frame.to_parquet(parts / "part-0.parquet")
+        assert main([*args, "--memory", budget, "--out", str(parts / "m.npz")]) == 0
+        said, model = capsys.readouterr().out, CMNClassifier.load(parts / "m.npz")
+        assert f"fit         {name}: 3 experts, 1 start(s), 2 sweeps, not converged" in said and model.method_ == name and model.method == "auto"
+
+
 def test_predictions_block_by_block(parts, capsys, monkeypatch):
     """CSV and Parquet in, CSV and Parquet out: the same numbers in the order of the rows, as far as tables of other blocks agree."""
     pytest.importorskip("pyarrow.parquet")
@@ -93,7 +105,7 @@ def test_weights_of_rows_and_classes(parts, capsys):
     weighed = FRAME.iloc[8000:11_000].assign(w=np.arange(3000) % 3)
     for i in range(3):
         weighed.iloc[1000 * i:1000 * (i + 1)].to_parquet(parts / f"part-{i}.parquet")
-    one = CMNClassifier.paper(n_experts=3, max_sweeps=4, random_state=0, class_weight={"two": 2.5})
+    one = CMNClassifier(n_experts=3, max_sweeps=4, random_state=0, class_weight={"two": 2.5}, method="cavi")
     with pytest.warns(UserWarning):
         one.fit(weighed[["a", "b", "c"]], weighed.kind, weighed.w)
     weighing = ("--weight", "w", "--class-weight", "two=2.5")

@@ -121,11 +121,12 @@ def training_values(X):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_model_of_40000_rows_is_small_and_holds_none_of_them(tmp_path):
+@pytest.mark.parametrize("make", [CMNClassifier.paper, CMNClassifier], ids=["paper", "usual"])
+def test_a_model_of_40000_rows_is_small_and_holds_none_of_them(make, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40_000, 5))
     y = (X[:, 0] + rng.normal(size=len(X)) > 0).astype(int)
-    model = CMNClassifier.paper(n_experts=4, max_sweeps=2, random_state=0).fit(X, y)
+    model = make(n_experts=4, max_sweeps=2, random_state=0).fit(X, y)
     model.save(tmp_path / "model.npz")
     pickled, saved = pickle.dumps(model), (tmp_path / "model.npz").read_bytes()
     assert max(len(pickled), len(saved)) < 64 * 1024

@@ -89,11 +89,11 @@ def test_a_model_with_class_weights_is_saved(tmp_path):
 
 def test_every_method_says_what_weights_it_takes(monkeypatch):
     assert {name: find_learner(name).weights for name in LEARNERS} == {
-        "cavi": "any", "mle": "any", "map": "any", "bbvi": "any", "nuts": "any", "gibbs": "whole",
+        "auto": "any", "cavi": "any", "mle": "any", "map": "any", "bbvi": "any", "nuts": "any", "gibbs": "whole",
         "shared-means": "any", "several": "any", "shared-map": "any", "shared-bbvi": "any", "shared-nuts": "any", "shared-gibbs": "whole",
         "structured": "any", "deep": "none"}
     monkeypatch.setitem(LEARNERS, "plain", find_learner("cavi")._replace(weights="none"))
-    with pytest.raises(ValueError, match="method 'plain' takes no weights; those that do: cavi, mle"):
+    with pytest.raises(ValueError, match="method 'plain' takes no weights; those that do: auto, cavi, mle"):
         make(method="plain").fit(X, Y, sample_weight=COUNT)
     with pytest.raises(ValueError, match="whole numbers"):
         make(method="gibbs").fit(X, Y, sample_weight=COUNT + 0.5)
