@@ -2,7 +2,7 @@
 """A classifier you can use
 
 Everything so far fits behind `fit` and `predict_proba`. The coat is thin: it scales the columns,
-names the labels, starts the ascent and averages.
+names the labels, starts four ascents and averages their forecasts.
 """
 
 __all__ = ["fit_starts", "CMNClassifier"]
