@@ -231,6 +231,7 @@ def damped(blocks, parameters, priors, rho=0.5, inner=1):
     ValueError names the argument.
     """
     check_number(rho, "rho", "a number above 0 and at most 1", lambda v: 0 < v <= 1)
+    check_count(inner, "inner")
     if rho == 1:
         return block_sweep(blocks, parameters, priors, inner)
     p = parameters
