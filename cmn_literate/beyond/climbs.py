@@ -8,9 +8,9 @@ regions. Merging, and a plain average of four ends, gain most in the mean over s
 average is nowhere far behind.
 """
 
-__all__ = ["near", "tempered", "merge_experts", "climb_by_merging", "bound_weights",
-           "average_forecasts", "stacking_weights", "log_ratio", "draw_scores", "tail_index",
-           "linear_response"]
+__all__ = ["near", "tempered", "merge_experts", "climb_by_merging", "split_expert",
+           "climb_by_births", "damped", "bound_weights", "average_forecasts", "stacking_weights",
+           "log_ratio", "draw_scores", "tail_index", "linear_response"]
 
 
 # book/beyond/climbs.ipynb, cell climbs-02
@@ -21,11 +21,17 @@ from autograd import hessian, jacobian
 from scipy.special import gammaln, logsumexp
 
 from cmn_literate.checks import (
-    check_count, check_kind, check_number, check_positive, real_array)
+    check_count, check_kind, check_number, check_positive, check_rng, real_array)
+from cmn_literate.beyond.streaming import natural_step
 from cmn_literate.engineering.fit import Fit
 from cmn_literate.engineering.nodes import latent_nodes
-from cmn_literate.engineering.sums import block_sweep, make_blocks
+from cmn_literate.engineering.starts import hyperplane_labels
+from cmn_literate.engineering.streams import gather, prior_sums, rebase
+from cmn_literate.engineering.sums import (
+    block_sweep, expected_log_joint, make_blocks, prepare)
 from cmn_literate.network.cavi import local_factors
+from cmn_literate.network.elbo import global_kl
+from cmn_literate.network.experts import expert_update
 from cmn_literate.network.gate import gate_tilt, gate_update
 from cmn_literate.network.latents import Parameters
 from cmn_literate.network.predict import sample_parameters
@@ -84,9 +90,7 @@ def merge_experts(parameters, X, gamma, i, j, priors, rounds=3):
     ValueError for a pair that is none.
     """
     p, D = parameters, X.shape[1] + 1
-    if i == j or not {i, j} <= set(range(len(p.M))):
-        raise ValueError(f"i, j: expected two of the experts 0 to {len(p.M) - 1}, got "
-                         f"{i!r} and {j!r}")
+    _check_pair(i, j, len(p.M))
     P = np.linalg.inv(p.V[[i, j]])                            # precisions of the rows
     linear, I = p.M[[i, j]] @ P, np.eye(D) / priors.v0
     energy = 2 * p.b[[i, j]] + np.einsum("khd,khd->kh", linear, p.M[[i, j]])
@@ -99,10 +103,24 @@ def merge_experts(parameters, X, gamma, i, j, priors, rounds=3):
         field[i], field[j] = one, none
     gamma = np.copy(gamma)
     gamma[:, i] += gamma[:, j]
-    gamma[:, j], gate = 0.0, (p.beta0_mu, p.beta0_S)
+    gamma[:, j] = 0.0
+    gate = _learned_gate(p, X, gamma, priors, rounds)
+    return Parameters(p.beta1_mu, p.beta1_S, *gate, *experts), gamma
+
+
+def _check_pair(i, j, K):
+    """ValueError unless i and j are two of K experts."""
+    if i == j or not {i, j} <= set(range(K)):
+        raise ValueError(f"i, j: expected two of the experts 0 to {K - 1}, got "
+                         f"{i!r} and {j!r}")
+
+
+def _learned_gate(p, X, gamma, priors, rounds):
+    """The gate after so many rounds with these responsibilities.  [eq-gate-mu]"""
+    gate = p.beta0_mu, p.beta0_S
     for _ in range(rounds):
         gate = gate_update(X, gamma, gate_tilt(X, *gate), priors)
-    return Parameters(p.beta1_mu, p.beta1_S, *gate, *experts), gamma
+    return gate
 
 
 # book/beyond/climbs.ipynb, cell climbs-14
@@ -114,6 +132,17 @@ def climb_by_merging(X, y, fitted, sweeps=50, look=3, rounds=10):
     bound is above that of as many more sweeps without it
     -> Parameters, bound (nats), list of accepted pairs.  ValueError names the argument.
     """
+    def pairs(p, local):
+        used = np.flatnonzero(local.gamma.sum(0) >= 1)
+        return {pair: merge_experts(p, X, local.gamma, *pair, fitted.priors)[0]
+                for pair in combinations(used.tolist(), 2)}
+
+    return _climb_by(pairs, X, y, fitted, sweeps, look, rounds)
+
+
+def _climb_by(moves, X, y, fitted, sweeps, look, rounds):
+    """Moves as long as the bound rises; moves(Parameters, Local) are those that may be
+    tried, {name: Parameters}.  [eq-climb-accept]   -> as climb_by_merging"""
     check_kind(fitted, "fitted", Fit)
     check_count(sweeps, "sweeps"), check_count(look, "look")
     K, h, _ = fitted.parameters.M.shape
@@ -122,10 +151,7 @@ def climb_by_merging(X, y, fitted, sweeps=50, look=3, rounds=10):
     p, bound = climb(fitted.parameters, sweeps)
     taken = []
     for _ in range(rounds):
-        gamma = local_factors(p, X, y, fitted.shared, rounds=20).local.gamma
-        used = np.flatnonzero(gamma.sum(0) >= 1)
-        tried = {pair: merge_experts(p, X, gamma, *pair, fitted.priors)[0]
-                 for pair in combinations(used.tolist(), 2)}
+        tried = moves(p, local_factors(p, X, y, fitted.shared, rounds=20).local)
         if not tried:
             break
         pair = max(tried, key=lambda one: climb(tried[one], look)[1])
@@ -146,6 +172,76 @@ def _climb(blocks, parameters, priors, sweeps):
 
 
 # book/beyond/climbs.ipynb, cell climbs-18
+def split_expert(parameters, X, local, i, j, first, priors, rounds=3):
+    """Expert j takes those rows of expert i that `first` marks.  [eq-climb-birth]
+
+    X (N,d), local Local of these rows, i != j in 0..K-1, first (N,) true or false; the
+    gate learns the new responsibilities in so many rounds
+    -> Parameters, new responsibilities (N,K).  ValueError names the argument.
+    """
+    p, gamma, first = parameters, np.array(local.gamma), np.asarray(first)
+    _check_pair(i, j, len(p.M))
+    if first.dtype != bool or first.shape != (len(X),):
+        raise ValueError(f"first: expected true or false for each of {len(X)} rows, got "
+                         f"{first.dtype} of shape {first.shape}")
+    gamma[first, j] += gamma[first, i]
+    gamma[first, i] = 0.0
+    two = expert_update(X, gamma[:, [i, j]], local.mu[:, [i, i]], local.Sigma[:, [i, i]],
+                        priors)
+    experts = [np.copy(field) for field in (p.M, p.V, p.a, p.b)]
+    for field, fresh in zip(experts, two):
+        field[[i, j]] = fresh
+    gate = _learned_gate(p, X, gamma, priors, rounds)
+    return Parameters(p.beta1_mu, p.beta1_S, *gate, *experts), gamma
+
+
+def climb_by_births(X, y, fitted, sweeps=50, look=3, rounds=10, cuts=3, rng=0):
+    """Split experts into idle ones as long as the bound rises.
+    [eq-climb-birth, eq-climb-accept]
+
+    arguments as in climb_by_merging; every expert in use is cut so often at random, rng
+    int or Generator -> Parameters, bound (nats), list of (expert, newcomer, cut)
+    ValueError names the argument.
+    """
+    check_count(cuts, "cuts")
+    rng = check_rng(rng)
+
+    def births(p, local):
+        rows, tried = local.gamma.sum(0), {}
+        j, owner = int(rows.argmin()), local.gamma.argmax(1)
+        for i in np.flatnonzero(rows >= 1).tolist() if rows[j] < 1 else ():
+            own = np.flatnonzero(owner == i)
+            for cut in range(cuts if len(own) > 1 else 0):
+                first = np.zeros(len(X), bool)
+                first[own] = hyperplane_labels(X[own], 2, rng) == 0
+                tried[i, j, cut] = split_expert(
+                    p, X, local, i, j, first, fitted.priors)[0]
+        return tried
+
+    return _climb_by(births, X, y, fitted, sweeps, look, rounds)
+
+
+# book/beyond/climbs.ipynb, cell climbs-21
+def damped(blocks, parameters, priors, rho=0.5, inner=1):
+    """A sweep whose M-step goes the share rho of its way.
+    [eq-climb-damp, eq-climb-damp-rise]
+
+    arguments as in block_sweep, 0 < rho <= 1; rho=1 is block_sweep
+    -> renewed blocks, Parameters, bound after the step (nats), which is no lower
+    ValueError names the argument.
+    """
+    check_number(rho, "rho", "a number above 0 and at most 1", lambda v: 0 < v <= 1)
+    check_count(inner, "inner")
+    if rho == 1:
+        return block_sweep(blocks, parameters, priors, inner)
+    p = parameters
+    blocks, share = gather(blocks, p, inner)
+    after = natural_step(p, prior_sums(priors, p), share, rho)
+    rows = expected_log_joint(rebase(share, after.M - p.M), prepare(after))
+    return blocks, after, share.bound + rows - sum(global_kl(after, priors).values())
+
+
+# book/beyond/climbs.ipynb, cell climbs-24
 def bound_weights(bounds):
     """Weights of fits of the same rows, proportional to exp(bound).
     [eq-climb-bma]   bounds (S,) nats, finite -> (S,)"""
@@ -171,7 +267,7 @@ def average_forecasts(log_p, weights):
     return logsumexp(np.asarray(log_p) + log_w[:, None, None], axis=0)
 
 
-# book/beyond/climbs.ipynb, cell climbs-19
+# book/beyond/climbs.ipynb, cell climbs-25
 def stacking_weights(log_scores, tol=1e-9, most=10_000):
     """Weights with the best mean log score of the average.  [eq-climb-em]
 
@@ -192,7 +288,7 @@ def stacking_weights(log_scores, tol=1e-9, most=10_000):
     return weight / weight.sum()
 
 
-# book/beyond/climbs.ipynb, cell climbs-22
+# book/beyond/climbs.ipynb, cell climbs-28
 def log_ratio(parameters, theta, priors):
     """ln p(Theta) - ln q(Theta) of draws.  [eq-climb-ratio]
 
@@ -218,7 +314,7 @@ def _gaussian_ratio(x, mu, S, variance):
                   - x.shape[-1] * np.log(variance))
 
 
-# book/beyond/climbs.ipynb, cell climbs-23
+# book/beyond/climbs.ipynb, cell climbs-29
 def draw_scores(parameters, X, y, n_draws=200, rng=0):
     """Draws of Theta from q, and the log likelihood of every row under each.
     [eq-climb-khat]   X (N,d), y (N,) -> Theta with leading axis S, (S,N) nats"""
@@ -239,7 +335,7 @@ def tail_index(parameters, X, y, priors, n_draws=1000, rng=0):
     return float(smooth_tail(rows.sum(1) + log_ratio(parameters, theta, priors))[1])
 
 
-# book/beyond/climbs.ipynb, cell climbs-26
+# book/beyond/climbs.ipynb, cell climbs-32
 def linear_response(bound, moments, at, flat=1e-9):
     """Covariances of functions of Theta from how q answers a push.
     [eq-climb-response]

@@ -1,4 +1,6 @@
 """Ways to climb, averages of ends, and what q is worth: by other routes than the chapter's."""
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -6,8 +8,10 @@ from scipy.optimize import minimize
 
 from cmn_literate.beyond import climbs as ways
 from cmn_literate.engineering.fit import begin, fit
+from cmn_literate.engineering.starts import hyperplane_labels
 from cmn_literate.engineering.sums import block_sweep
-from cmn_literate.network.cavi import local_factors, prior_start, random_start
+from cmn_literate.network.cavi import UPDATES, local_factors, prior_start, random_start
+from cmn_literate.network.elbo import elbo
 from cmn_literate.network.experts import expert_update
 from cmn_literate.network.gate import gate_tilt, gate_update
 from cmn_literate.network.latents import Parameters
@@ -132,6 +136,145 @@ def test_merging_never_ends_below_the_plain_climb(rows):
             ways.climb_by_merging(X, y, start, **{bad: 0})
 
 
+@pytest.mark.parametrize("i, j", [(1, 4), (4, 0)])
+def test_a_birth_moves_the_marked_rows_and_nothing_else(i, j):
+    rng, (K, h, N) = np.random.default_rng(4), (5, 2, 25)
+    X, y, p = rng.normal(size=(N, 3)), np.arange(N) % 3, random_start(K, h, 3, 4, PRIORS, rng)
+    local, first = local_factors(p, X, y, rounds=20).local, rng.uniform(size=N) < 0.4
+    local = local._replace(gamma=rng.dirichlet(np.ones(K), N))
+    before = [np.copy(field) for field in (*p, *local, first)]
+    found, gamma = ways.split_expert(p, X, local, i, j, first, PRIORS, rounds=2)
+    np.testing.assert_array_equal(gamma[~first], local.gamma[~first])
+    assert not gamma[first, i].any()
+    np.testing.assert_allclose(gamma[first, j], local.gamma[first, i] + local.gamma[first, j], rtol=1e-12)
+    others = [k for k in range(K) if k not in (i, j)]
+    np.testing.assert_array_equal(gamma[:, others], local.gamma[:, others])
+    for k, weight in ((i, np.where(first, 0, local.gamma[:, i])), (j, local.gamma[:, j] + first * local.gamma[:, i])):
+        P, Xt = np.eye(4) / PRIORS.v0 + 0.0, np.column_stack([X, np.ones(N)])
+        linear, square = np.zeros((h, 4)), np.full(h, 2 * PRIORS.b0)
+        for n in range(N):                                     # one row after the other, with the moments under i
+            mu, Sigma = local.mu[n, i], local.Sigma[n, i]
+            P = P + weight[n] * np.outer(Xt[n], Xt[n])
+            linear = linear + weight[n] * np.outer(mu, Xt[n])
+            square = square + weight[n] * (mu**2 + np.diag(Sigma))
+        M = linear @ np.linalg.inv(P)
+        np.testing.assert_allclose(found.V[k], np.linalg.inv(P), rtol=1e-8)
+        np.testing.assert_allclose(found.M[k], M, rtol=1e-7, atol=1e-10)
+        np.testing.assert_allclose(found.a[k], PRIORS.a0 + weight.sum() / 2, rtol=1e-12)
+        np.testing.assert_allclose(found.b[k], 0.5 * (square - np.einsum("hd,de,he->h", M, P, M)), rtol=1e-7)
+    for name in ("M", "V", "a", "b"):
+        np.testing.assert_array_equal(getattr(found, name)[others], getattr(p, name)[others])
+    gate = p.beta0_mu, p.beta0_S
+    for _ in range(2):
+        gate = gate_update(X, gamma, gate_tilt(X, *gate), PRIORS)
+    np.testing.assert_allclose(found.beta0_mu, gate[0], rtol=1e-12)
+    np.testing.assert_array_equal(found.beta1_mu, p.beta1_mu)
+    for u, v in zip(before, (*p, *local, first)):              # nothing was written into
+        np.testing.assert_array_equal(u, v)
+
+
+@pytest.fixture(scope="module")
+def line():
+    """Rows whose middle is a class of its own, and a fit with one expert in use of three."""
+    X = np.random.default_rng(4).uniform(-2, 2, size=(120, 1))
+    y = (np.abs(X[:, 0]) > 1).astype(int)
+    f = fit(X, y, 3, 1, n_classes=2, max_sweeps=40)
+    p, gamma = f.parameters, local_factors(f.parameters, X, y).local.gamma
+    for j in (1, 2):
+        p, gamma = ways.merge_experts(p, X, gamma, 0, j, Priors())
+    return X, y, replace(f, parameters=p)
+
+
+def test_births_cut_experts_in_use_and_ask_the_bound(line, monkeypatch):
+    X, y, lone = line
+    asked, split = [], ways.split_expert
+
+    def spy(p, X, local, i, j, first, priors):
+        asked.append((p, local, i, j, first))
+        return split(p, X, local, i, j, first, priors)
+
+    monkeypatch.setattr(ways, "split_expert", spy)
+    p, bound, births = ways.climb_by_births(X, y, lone, sweeps=20, cuts=4, rng=3)
+    plain = ways.climb_by_births(X, y, lone, sweeps=20, rounds=0)
+    used = lambda q: int((2 * (q.a - 2.0) >= 1).sum())
+    assert used(plain[0]) == 1 and plain[2] == [] and used(p) == 2 and bound > plain[1] + 20 and len(births) == 1
+    first = asked[:4]                                          # one expert in use, four cuts
+    rows = first[0][1].gamma.sum(0)
+    rng = np.random.default_rng(3)
+    for _, local, i, j, marked in first:
+        assert i == 0 == rows.argmax() and j == rows.argmin() and rows[j] < 1
+        own = np.flatnonzero(local.gamma.argmax(1) == i)
+        np.testing.assert_array_equal(np.flatnonzero(marked), own[hyperplane_labels(X[own], 2, rng) == 0])
+        assert marked.sum() == round(len(own) / 2)
+    assert {(i, j) for _, _, i, j, _ in asked[4:]} and all(local.gamma.sum(0)[i] >= 1 > local.gamma.sum(0)[j] for _, local, i, j, _ in asked)
+    again = ways.climb_by_births(X, y, lone, sweeps=20, cuts=4, rng=3)
+    np.testing.assert_array_equal(again[0].M, p.M)
+    assert again[2] == births and all(0 <= cut < 4 for *_, cut in births)
+
+
+def test_nothing_is_born_where_all_are_in_use(rows):
+    X, y = rows
+    full = fit(X, y, 2, n_classes=3, max_sweeps=5)
+    assert local_factors(full.parameters, X, y).local.gamma.sum(0).min() >= 1
+    p, bound, births = ways.climb_by_births(X, y, full, sweeps=3)
+    plain = ways.climb_by_merging(X, y, full, sweeps=3, rounds=0)
+    assert births == [] and bound == plain[1]
+    np.testing.assert_array_equal(p.M, plain[0].M)
+    for bad in ({"sweeps": 0}, {"look": 0}, {"cuts": 0}, {"rng": -1}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            ways.climb_by_births(X, y, full, **bad)
+    with pytest.raises(ValueError, match="fitted"):
+        ways.climb_by_births(X, y, full.parameters)
+
+
+def natural(p):
+    """Natural parameters of the global factors, one inverse after the other."""
+    inv = np.linalg.inv
+    gate_out = [(inv(S[k]), inv(S[k]) @ mu[k]) for mu, S in ((p.beta0_mu, p.beta0_S), (p.beta1_mu, p.beta1_S)) for k in range(len(mu))]
+    experts = [(inv(p.V[k]), p.M[k] @ inv(p.V[k]), p.a[k], 2 * p.b[k] + np.diag(p.M[k] @ inv(p.V[k]) @ p.M[k].T)) for k in range(len(p.M))]
+    return np.concatenate([np.ravel(x) for parts in (*gate_out, *experts) for x in parts])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_damped_sweep_goes_a_part_of_the_way(rows, shared):
+    X, y = rows
+    begun = begin(X, y, 4, n_classes=3, priors=PRIORS, omega1="shared" if shared else "per-component")
+    blocks, p = begun.blocks, begun.parameters
+    for _ in range(2):
+        blocks, p, last = block_sweep(blocks, p, PRIORS)
+    plain_blocks, best, highest = block_sweep(blocks, p, PRIORS)
+    for rho in (0.2, 0.5, 0.9):
+        renewed, after, bound = ways.damped(blocks, p, PRIORS, rho)
+        np.testing.assert_allclose(natural(after), (1 - rho) * natural(p) + rho * natural(best), rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(renewed[0].omega, plain_blocks[0].omega, rtol=1e-12)
+        assert last < bound < highest
+    again = ways.damped(blocks, p, PRIORS, 1)
+    for u, v in zip(again[1], best):
+        np.testing.assert_array_equal(u, v)
+    assert again[2] == highest
+    path = []
+    for _ in range(30):
+        blocks, p, bound = ways.damped(blocks, p, PRIORS)
+        path.append(bound)
+    assert np.diff(path).min() > 0
+    for bad in (0, -1, 1.01, np.nan, True):
+        with pytest.raises(ValueError, match="rho"):
+            ways.damped(blocks, p, PRIORS, bad)
+    with pytest.raises(ValueError, match="inner"):
+        ways.damped(blocks, p, PRIORS, 0.5, inner=0)
+
+
+def test_the_bound_of_a_damped_sweep_is_the_bound(rows):
+    X, y = rows
+    p = random_start(3, 2, 3, 3, PRIORS, np.random.default_rng(5))
+    state = local_factors(p, X, y, rounds=0)
+    for name in ("x", "omega1", "x", "omega1", "omega0", "z"):
+        state = UPDATES[name](state, X, y, PRIORS)
+    begun = begin(X, y, 3, 2, n_classes=3, priors=PRIORS)
+    _, after, bound = ways.damped(begun.blocks, p, PRIORS, 0.4, inner=2)
+    np.testing.assert_allclose(bound, elbo(state.replace(**after._asdict()), X, y, PRIORS), rtol=1e-10)
+
+
 @pytest.mark.parametrize("S, N", [(2, 40), (5, 60), (3, 2)])
 def test_stacking_is_the_best_mixture(S, N):
     logs = np.log(np.random.default_rng(S).beta(1.5, 1, size=(S, N)))
@@ -204,7 +347,9 @@ def test_what_is_no_pair_no_weight_no_fit_is_named(rows):
     q, gamma = ways.near(theta), np.full((40, 3), 1 / 3)
     for name, call in (("variance", lambda: ways.near(theta, variance=0)), ("a:", lambda: ways.near(theta, a=-1.0)),
                        ("i, j", lambda: ways.merge_experts(q, X, gamma, 1, 1, PRIORS)), ("i, j", lambda: ways.merge_experts(q, X, gamma, 0, 3, PRIORS)),
-                       ("fitted", lambda: ways.climb_by_merging(X, y, q)), ("bounds", lambda: ways.bound_weights([1.0, np.nan])),
+                       ("fitted", lambda: ways.climb_by_merging(X, y, q)),
+                       ("i, j", lambda: ways.split_expert(q, X, local_factors(q, X, np.zeros(40, int)).local, 2, 2, X[:, 0] > 0, PRIORS)),
+                       ("first", lambda: ways.split_expert(q, X, local_factors(q, X, np.zeros(40, int)).local, 0, 2, X[:, 0], PRIORS)), ("bounds", lambda: ways.bound_weights([1.0, np.nan])),
                        ("bounds", lambda: ways.bound_weights([])), ("weights", lambda: ways.average_forecasts(np.zeros((2, 3, 2)), [0.5, 0.6])),
                        ("weights", lambda: ways.average_forecasts(np.zeros((2, 3, 2)), [1.0])),
                        ("weights", lambda: ways.average_forecasts(np.zeros((2, 3, 2)), [1.5, -0.5]))):

@@ -1,10 +1,10 @@
-"""The studies of climbs and of defaults: their plans are their protocols, and their verdicts count what they say."""
+"""The studies of climbs, of moves and of defaults: their plans are their protocols, and their verdicts count what they say."""
 import numpy as np
 import pytest
 
 from experiments import studies
 from experiments.grid import DATASETS, sizes
-from experiments.studies import climbs, defaults, shared_means
+from experiments.studies import climbs, defaults, moves, shared_means
 
 
 def test_plans_are_the_protocols():
@@ -18,6 +18,7 @@ def test_plans_are_the_protocols():
     assert not {c.split for c in cells} & set(shared_means.SPLITS) and not set(climbs.SPLITS) & {c.split for c in cells}
     assert len(set(climbs.plan())) == 24 and set(studies.records("climbs")) <= set(climbs.plan())
     assert set(studies.records("defaults")) <= set(cells)
+    assert moves.plan() == climbs.plan() and set(studies.records("moves")) <= set(moves.plan())
 
 
 @pytest.mark.parametrize("dataset", list(defaults.HELD_OUT))
@@ -73,10 +74,60 @@ def test_gains_of_the_climbs_are_paired():
     assert "0 of 4" in next(climbs.report({}))
 
 
+def test_gains_of_the_moves_are_paired():
+    number = lambda c, i: 0.1 * i * (1 + c.split - 26)
+    records = {cell: {"metrics": {"lpd": {way: -1 + number(cell, i) for i, way in enumerate(moves.WAYS)},
+                                  "bounds": {way: -50.0 + 10 * i for i, way in enumerate(moves.WAYS)}, "in_use": dict.fromkeys(moves.WAYS, 3),
+                                  "accepted": {"births": cell.split - 26, "merges": 2, "births after merges": 0}}} for cell in moves.plan()}
+    mean, error, each = moves.gains(records)["births"]
+    np.testing.assert_allclose([mean, error], [0.25, np.std([0.1, 0.2, 0.3, 0.4], ddof=1) / 2], rtol=1e-9)
+    assert each.shape == (6,) and moves.accepted(records) == {"births": 1.5, "merges": 2.0, "births after merges": 0.0}
+    rows = {row[0]: row for row in moves.move_table(records).rows}
+    assert rows["merged"][-2:] == ["+20", "3.0"] and rows["births"][2].startswith("+25.0")
+    del records[moves.Cell("iris", 50, 27)], records[moves.Cell("iris", 50, 28)]
+    assert moves.complete(records) == [26, 29] and np.isnan(moves.gains(records)["births"][1])
+    assert "0 of 4" in next(moves.report({}))
+
+
+def test_every_way_begins_and_ends_as_the_protocol_says(monkeypatch):
+    from cmn_literate.beyond.climbs import damped
+    from cmn_literate.engineering.fit import begin
+    from cmn_literate.engineering.sums import block_sweep
+    from cmn_literate.network.simulate import Priors
+
+    monkeypatch.setattr(moves, "SWEEPS", 8)
+    rng = np.random.default_rng(0)
+    Z, y = rng.normal(size=(30, 2)), np.arange(30) % 3
+    ends, accepted = moves.moves(Z, y, 3, 3, Priors(), 5)
+    assert tuple(ends) == moves.WAYS and set(accepted) == {"births", "merges", "births after merges"}
+    begun = begin(Z, y, 3, n_classes=3)
+    for way, half, whole in (("half steps", 16, 0), ("half steps first", 2, 7), ("class code", 0, 8)):
+        blocks, p = begun.blocks, begun.parameters
+        for _ in range(half):
+            blocks, p, bound = damped(blocks, p, Priors(), 0.5)
+        for _ in range(whole):
+            blocks, p, bound = block_sweep(blocks, p, Priors())
+        np.testing.assert_allclose(ends[way][1], bound, rtol=1e-9)
+        np.testing.assert_allclose(ends[way][0].M, p.M, rtol=1e-7, atol=1e-9)
+    assert ends["block by block"][1] > ends["class code"][1] - 5
+
+
+def test_what_two_studies_made_of_the_same_rows_is_the_same():
+    first, again = studies.records("climbs"), studies.records("moves")
+    for cell, record in again.items():
+        for way in ("class code", "merged"):
+            for name, slack in (("lpd", 2e-3), ("bounds", 0.1), ("in_use", 0)):
+                assert abs(record["metrics"][name][way] - first[cell]["metrics"][name][way]) <= slack, (cell, way, name)
+        bounds, accepted = record["metrics"]["bounds"], record["metrics"]["accepted"]
+        assert all(np.isfinite(list(record["metrics"]["lpd"].values()))) and set(bounds) == set(moves.WAYS)
+        assert accepted["merges"] == first[cell]["metrics"]["merges"] and min(accepted.values()) >= 0
+
+
 def test_stored_numbers_make_their_tables():
     records = studies.records("climbs")
     if climbs.complete(records):
         assert all(way in repr(climbs.way_table(records)) for way in climbs.WAYS) and "vehicle" in repr(climbs.number_table(records))
+    assert all(way in repr(moves.move_table(studies.records("moves"))) for way in moves.WAYS)
     for record in studies.records("defaults").values():
         assert all(len(record["metrics"][name]) == len(defaults.CANDIDATES) for name in (*defaults.NAMES, *defaults.TIMED))
 
@@ -86,7 +137,7 @@ def test_a_cell_of_each_comes_out_as_it_is_stored():
     from experiments import harness
     from experiments.compare import compare_metrics
 
-    for name, cell in (("climbs", climbs.Cell("iris", 50, 26)), ("defaults", defaults.Cell("pinwheels", 50, 10))):
+    for name, cell in (("climbs", climbs.Cell("iris", 50, 26)), ("moves", moves.Cell("iris", 50, 26)), ("defaults", defaults.Cell("pinwheels", 50, 10))):
         module, stored = studies.study(name), studies.records(name)
         again = harness.make(name, module, cell, stored)
         assert compare_metrics(stored[cell], again, module.TOLERANCE, getattr(module, "TIMED", ())) == []
