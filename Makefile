@@ -38,7 +38,7 @@ help:
 book: check html        ## the book, in _build/html
 	@echo "Open file://$(CURDIR)/_build/html/index.html"
 
-test: check lint unit html together  ## everything, in less than ten minutes
+test: check lint unit html together  ## everything, in about ten minutes
 
 # a browser waits much: the notebooks run meanwhile
 together: $(READY)
