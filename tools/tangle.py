@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "cmn_literate"
 # what no chapter writes, relative to the package: no mathematics stands there
 PLAIN = ("checks", "compiled", "csv_rows", "estimators", "file_sources", "inputs", "learners", "palette", "parallel", "readers",
-         "road_checks", "row_sources", "storage", "tilt_files")             # modules that every chapter may import
+         "road_checks", "row_sources", "special", "storage", "tilt_files")             # modules that every chapter may import
 ABOVE = ("distributed",)                                   # and modules that no chapter imports: they import the chapters
 HAND_WRITTEN = {"__init__.py", "__main__.py", *(f"{m}.py" for m in (*PLAIN, *ABOVE)), "book.mplstyle", "py.typed", "conformance.py"}
 MARKERS = ("export", "verify", "show", "solution", "setup", "aside")

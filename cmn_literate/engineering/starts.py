@@ -16,7 +16,6 @@ import warnings
 from copy import deepcopy
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
 
 from cmn_literate.checks import STARTS, check_choice
 from cmn_literate.engineering.packed import packed_gram
@@ -61,6 +60,8 @@ def cluster_labels(X, n_regions, rng):
     """
     if n_regions == 1 or len(X) < 2:
         return np.zeros(len(X), int)
+    from scipy.cluster.vq import kmeans2                # here: it is slow to import
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")                 # an empty cluster is fine
         k = min(n_regions, len(X))

@@ -12,7 +12,8 @@ __all__ = ["second_moment", "pad", "padded_second_moment", "log_det", "gaussian_
 # book/ideas/expfam.ipynb, cell expfam-05
 import autograd.numpy as anp
 import numpy as np
-from autograd.scipy.special import digamma, gammaln
+
+from cmn_literate.special import digamma, gammaln
 
 
 def second_moment(mu, S):

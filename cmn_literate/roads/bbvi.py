@@ -17,7 +17,6 @@ from typing import NamedTuple
 import autograd.numpy as anp
 import numpy as np
 from autograd import value_and_grad
-from autograd.scipy.special import logsumexp
 from scipy.special import digamma, gammaln
 
 from cmn_literate.road_checks import check_climb_options, check_start_state
@@ -38,6 +37,7 @@ from cmn_literate.roads.optimizers import climb_work
 from cmn_literate.roads.particles import (
     Free, coin_cost, free_of, free_shapes, log_scale, log_terms, pack_free, particles,
     state_of, unpack_free)
+from cmn_literate.special import logsumexp
 from cmn_literate.storage import generator_state
 
 

@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import logsumexp, ndtri
-from scipy.stats import rankdata
 
 from cmn_literate.engineering.coordinates import pack, theta_shapes
 from cmn_literate.engineering.gradients import class_log_probs
@@ -104,6 +103,8 @@ def rhat(chains):
 def normal_scores(draws):
     """Draws replaced by normal quantiles of their ranks among all chains.
     [eq-diag-scores]   (C,n,...) -> (C,n,...); ties share their mean rank"""
+    from scipy.stats import rankdata                # here: it is slow to import
+
     draws = np.asarray(draws, dtype=float)
     rows = draws.reshape((-1,) + draws.shape[2:])
     fraction = (rankdata(rows, axis=0) - 0.375) / (len(rows) + 0.25)

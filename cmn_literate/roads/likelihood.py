@@ -12,7 +12,6 @@ __all__ = ["log_likelihood", "explicit_log_joint", "log_posterior"]
 # book/roads/likelihood.ipynb, cell likelihood-02
 import autograd.numpy as anp
 import numpy as np
-from autograd.scipy.special import logsumexp
 
 from cmn_literate.road_checks import check_data
 from cmn_literate.checks import check_X, check_y
@@ -21,6 +20,7 @@ from cmn_literate.engineering.coordinates import (
 from cmn_literate.engineering.nodes import mean_maps, spread_maps
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.stick_breaking import stick_log_probs
+from cmn_literate.special import logsumexp
 
 
 # book/roads/likelihood.ipynb, cell likelihood-11

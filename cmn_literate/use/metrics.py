@@ -19,7 +19,6 @@ from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from cmn_literate.checks import check_count, check_y, real_array
@@ -401,6 +400,8 @@ def decay_steps(trace):
     f = _check_trace(trace)
     if len(f) < 4 or not np.isfinite(f).all() or np.ptp(f) == 0:
         return float("nan")
+    from scipy.optimize import minimize_scalar          # here: it is slow to import
+
     t, f = np.arange(len(f)), f - f.mean()
 
     def misfit(log_tau):
