@@ -208,7 +208,7 @@ def test_a_killed_run_keeps_what_is_done_and_the_next_one_goes_on(tmp_path):
     kept = store.read(tmp_path, notice=[].append)
     assert path.exists() and len(kept) < 3
     before = path.read_bytes()
-    out = cli(*args, process=True)
+    out = cli(*args)
     assert out.returncode == 0 and f"3 cells, {len(kept)} of them stored" in out.stdout
     assert path.read_bytes().startswith(before) and len(store.read(tmp_path, notice=[].append)) == 3
 

@@ -117,7 +117,7 @@ def test_search_finds_stick_breaking(page, site):
     assert page.errors == [] and page.outside == []
 
 
-@pytest.mark.parametrize("part", [pytest.param(i, marks=() if i % 6 == 0 else pytest.mark.slow) for i in range(12)])
+@pytest.mark.parametrize("part", [pytest.param(i, marks=() if i == 0 else pytest.mark.slow) for i in range(12)])
 def test_every_page_fits_a_laptop_and_a_phone(page, site, part):
     """No display is wider than its column on a laptop, which would hide its end, and often its number; on a phone nothing sticks out."""
     cut, wide, seen = [], [], 0
@@ -252,7 +252,7 @@ def test_panels_side_by_side_keep_their_letters_on_a_phone(page, site):
 THEMES = ("light", "{resultTypes: ['violations']}"), ("dark", "{resultTypes: ['violations'], runOnly: ['color-contrast']}")
 
 
-@pytest.mark.parametrize("path", [pytest.param(path, marks=() if i % 16 == 0 and "/api/" not in path else pytest.mark.slow) for i, path in enumerate(ALL_PAGES)])
+@pytest.mark.parametrize("path", [pytest.param(path, marks=() if i % 24 == 0 and "/api/" not in path else pytest.mark.slow) for i, path in enumerate(ALL_PAGES)])
 def test_page_is_accessible(page, site, path):
     """No serious finding of axe, on light ground and on dark.  Code is left out: its colours are those of one style, looked at on one page."""
     axe = files("axe_playwright_python").joinpath("axe.min.js").read_text()

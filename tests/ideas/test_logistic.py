@@ -120,9 +120,9 @@ def test_fit_is_a_fixed_point_wherever_it_starts():
     fit = fit_multinomial(X, y, tol=1e-13, max_sweeps=20000)
     assert fit.converged
     Xt, (b, kappa) = np.column_stack([X, np.ones(len(X))]), counts(y, 3)
-    for scale in (0.01, 3.0, 30.0):
+    for scale in (0.01, 30.0):
         xi = np.abs(np.random.default_rng(2).normal(size=b.shape)) * scale
-        for _ in range(3000):
+        for _ in range(1500):
             mu, S = regression_update(Xt, b, kappa, xi, 5.0)
             xi = np.sqrt(regression_moments(Xt, mu, S)[1])
         assert_allclose(mu, fit.mu, rtol=1e-4, atol=1e-5)

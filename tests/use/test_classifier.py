@@ -54,7 +54,7 @@ with warnings.catch_warnings():
 ANOTHER_START = {"check_sample_weight_equivalence_on_dense_data": "rows in another order are another start"}
 
 
-@parametrize_with_checks([CMNClassifier(n_experts=3, max_sweeps=30), CMNClassifier.paper(n_experts=2, n_init=2, max_sweeps=30, select="holdout")],
+@parametrize_with_checks([CMNClassifier(n_experts=3, max_sweeps=12), CMNClassifier.paper(n_experts=2, n_init=2, max_sweeps=20, select="holdout")],
                          expected_failed_checks=lambda estimator: ANOTHER_START)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -101,7 +101,7 @@ def test_holdout_and_options(place):
 
 
 def test_predict(place):
-    done = run("predict", place / "model.npz", place / "test.csv", process=True)    # the target's column is there, and ignored
+    done = run("predict", place / "model.npz", place / "test.csv")    # the target's column is there, and ignored
     rows = list(csv.reader(done.stdout.splitlines()))
     assert rows[0] == ["other, sign", "same"] and done.stderr == ""
     p = np.array(rows[1:], dtype=float)
@@ -146,7 +146,7 @@ def test_bad_cells_are_named(tmp_path, rows, message):
 
 def test_bad_files(place, tmp_path):
     good = place / "train.csv"
-    assert "no column 'nope'; it has 'x, left', 'größe', 'kind'" in refused("fit", good, "--target", "nope", process=True)
+    assert "no column 'nope'; it has 'x, left', 'größe', 'kind'" in refused("fit", good, "--target", "nope")
     assert "No such file" in refused("fit", tmp_path / "none.csv", "--target", "kind")
     assert "directory" in refused("fit", tmp_path, "--target", "kind").lower()
     (tmp_path / "latin.csv").write_bytes("größe,kind\n1,a\n".encode("latin-1"))
@@ -247,7 +247,7 @@ def test_bad_models(place, tmp_path):
     (tmp_path / "junk.npz").write_text("junk")
     assert "expected a file written by" in refused("predict", tmp_path / "junk.npz", place / "test.csv")
     (tmp_path / "cut.npz").write_bytes((place / "model.npz").read_bytes()[:-100])
-    assert "damaged" in refused("predict", tmp_path / "cut.npz", place / "test.csv", process=True)
+    assert "damaged" in refused("predict", tmp_path / "cut.npz", place / "test.csv")
     assert "No such file" in refused("predict", tmp_path / "none.npz", place / "test.csv")
     write(tmp_path / "less.csv", [["1"]], header=("größe",))
     assert "no column 'x, left'" in refused("predict", place / "model.npz", tmp_path / "less.csv")
