@@ -16,6 +16,9 @@ from experiments.report import value, whole_cost
 TOLERANCE = {"cavi": 1e-6, "mle-network": 1e-3, "mle-exact": 1e-3}
 LONG_CLIMBS = ("mle-network", "mle-exact")
 SAME_PATH = 1e-6
+# forecasts are integrals, promised to 1e-6 in a probability p: to 1e-6 / p in its logarithm, and exp(-score) is the geometric mean of 1 / p;
+# forecasts by tables moved stored scores by 2e-6, towards a rule with 151 nodes a dimension, from which they are 1e-7 away
+PROMISED = 1e-6
 RARE = 1e-3
 COMPARED = ("accuracy", "lpd", "ece", "train_lpd")
 END = "end of trace"
@@ -45,6 +48,8 @@ def compare(stored, again, slack=None):
             pairs.append(("trace", ends[0][at], ends[1][at]))
     for name, a, b in pairs:
         most, spread = TOLERANCE.get(method, 0.0) * max(1.0, abs(a)), (slack or {}).get(name, SAME_PATH)
+        if method == "cavi" and name in ("lpd", "train_lpd"):
+            most += PROMISED * np.exp(-a)
         if method not in TOLERANCE or method in LONG_CLIMBS and name in COMPARED:
             most = max(most, spread)
         if not (abs(a - b) <= most or (np.isnan(a) and np.isnan(b))):

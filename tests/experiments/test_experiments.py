@@ -353,6 +353,9 @@ def test_a_command_that_could_do_nothing_says_so(args, name):
 def test_comparison_of_a_repeated_run():
     a, b = record(CELL), record(CELL, lpd=-0.2 - 1e-5)
     assert compare(a, a) == [] and compare(a, b)[0].startswith("lpd")
+    sure, unsure = (record(CELL, lpd=score) for score in (-0.2, -2.0))        # a probability of e^-2 may be off by 1e-6, its logarithm by 7e-6
+    assert compare(unsure, record(CELL, lpd=-2.0 - 8e-6)) == [] and compare(unsure, record(CELL, lpd=-2.0 - 1e-5))[0].startswith("lpd")
+    assert compare(sure, record(CELL, lpd=-0.2 - 2e-6)) == [] and compare(sure, record(CELL, lpd=-0.2 - 3e-6))[0].startswith("lpd")
     slack = Cell("iris", 40, "mle-network", 0)
     assert compare(record(slack), record(slack, lpd=-0.2 - 1e-5)) == []
 
