@@ -12,7 +12,7 @@ from tangle import ROOT, folded, header, marker
 CLOSED = re.compile(r"^(:{3,}|`{3,})\{dropdown\}.*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 DISPLAY = re.compile(r"\$\$.*?\$\$[ \t]*(\([\w-]+\))?|^(`{3,})\{math\}.*?^\2[ \t]*$", re.MULTILINE | re.DOTALL)
 LABEL = re.compile(r"\$\$[ \t]*\(([\w-]+)\)|^:label:[ \t]*(eq-[\w-]+)", re.MULTILINE)
-THEORY = ("ideas", "network")                     # parts whose chapters keep the limits below
+THEORY = ("ideas", "network", "beyond")           # parts whose chapters keep the limits below
 LIMITS = {"words": 2500, "lines": 60, "picture": 500}
 
 
