@@ -16,7 +16,7 @@ from tangle import HAND_WRITTEN, PACKAGE, ROOT, module_file, module_sources, rea
 pytestmark = pytest.mark.slow
 
 MODULES = module_sources(read_chapters(ROOT), ROOT)
-NEED_SKLEARN = ("use.classifier",)
+NEED_SKLEARN = ("use.classifier", "beyond.regressor")
 CORE = f"""
 import importlib, sys
 import numpy as np
@@ -31,12 +31,13 @@ for module in {NEED_SKLEARN}:
     else:
         raise AssertionError(f"{{module}} does not need scikit-learn")
 assert "site-packages" in cmn_literate.__file__
-try:
-    cmn_literate.CMNClassifier
-except ImportError as error:
-    assert "cmn_literate[fit]" in str(error), error
-else:
-    raise AssertionError("scikit-learn is not here, and yet the estimator loaded")
+for estimator in ("CMNClassifier", "CMNRegressor"):
+    try:
+        getattr(cmn_literate, estimator)
+    except ImportError as error:
+        assert estimator in str(error) and "cmn_literate[fit]" in str(error), error
+    else:
+        raise AssertionError(f"scikit-learn is not here, and yet {{estimator}} loaded")
 assert not {{"sklearn", "matplotlib", "pooch", "tqdm", "polyagamma"}} & set(sys.modules)
 """
 FIT = """
