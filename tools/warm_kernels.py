@@ -18,7 +18,8 @@ import threading
 import jupyter_client.provisioning.local_provisioner as provisioner
 
 LIBRARIES = ("ipykernel.ipkernel", "ipykernel.kernelapp", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "numpy.testing",
-             "autograd.scipy.special", "scipy.integrate", "scipy.optimize", "scipy.stats", "sklearn.base", "sklearn.utils.multiclass")
+             "autograd.scipy.special", "mpmath", "polyagamma", "scipy.cluster.vq", "scipy.integrate", "scipy.optimize", "scipy.stats",
+             "sklearn.datasets", "sklearn.linear_model", "sklearn.utils.multiclass")
 BACKEND = "module://matplotlib_inline.backend_inline"          # what ipykernel asks for; matplotlib reads it when it is imported
 
 ONCE = {"print_figure_kwargs": {"bbox_inches": None, "dpi": 60}}
