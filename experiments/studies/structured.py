@@ -31,7 +31,7 @@ from experiments.tables import Table
 
 SPLITS, DRAWS = range(30, 34), range(4)
 TEST_ROWS, MAX_SWEEPS = 250, 100
-BEGUN = True
+BEGUN = False
 TOLERANCE, TIMED = 2e-3, ("seconds", "peak")
 RANK = 2
 VARIANTS = ("full", "diagonal", "low-rank", "shared", "class-shared", "mean-field", "mean-field-diagonal", "mean-field-shared")
