@@ -42,7 +42,7 @@ ROWS = {"pinwheels": 100, "waveform": 120, "rice": 80, "wdbc": 50, "vehicle": 80
 STARTED = ("pinwheels", "vehicle", "iris", "spirals", "checkerboard")            # where the starts are compared
 ASKED = ("1 layer", "2 layers", "3 layers", "1 layer, 12 experts")
 STARTS = ("code", "input", "random")                                            # of two layers, beside "greedy"
-BEGUN = True
+BEGUN = False
 
 
 class Cell(NamedTuple):
