@@ -10,6 +10,7 @@ import tokenize
 import tomllib
 import unicodedata
 from collections import Counter
+from functools import cache
 
 import execute
 import nbformat
@@ -218,6 +219,13 @@ def test_every_verified_label_exists():
     assert [f"{cell.name}: {label}" for cell in VERIFY for label in cell.labels if label not in LABELS] == []
 
 
+@cache
+def called_in_checks(path):
+    """Names that the verify cells of a chapter mention."""
+    return {name.id if isinstance(name, ast.Name) else name.attr for cell in VERIFY if cell.path == path
+            for name in ast.walk(ast.parse(cell.source)) if isinstance(name, (ast.Name, ast.Attribute))}
+
+
 @pytest.mark.parametrize("path, node", FUNCTIONS, ids=[f"{p.rpartition('/')[2][:-6]}.{n.name}" for p, n in FUNCTIONS])
 def test_function_names_its_equation_and_is_checked(path, node):
     doc = ast.get_docstring(node)
@@ -225,9 +233,7 @@ def test_function_names_its_equation_and_is_checked(path, node):
     labels = re.findall(r"\beq-[\w-]+", doc)
     assert labels, "the docstring names no equation, as [eq-...]"
     assert [label for label in labels if label not in LABELS] == []
-    called = {name.id if isinstance(name, ast.Name) else name.attr for cell in VERIFY if cell.path == path
-              for name in ast.walk(ast.parse(cell.source)) if isinstance(name, (ast.Name, ast.Attribute))}
-    assert node.name in called, "no verify cell of its chapter calls it"
+    assert node.name in called_in_checks(path), "no verify cell of its chapter calls it"
 
 
 @pytest.mark.parametrize("path, node", [(p, n) for p, _, n in EXPORTS if isinstance(n, ast.ClassDef)], ids=lambda x: getattr(x, "name", ""))
