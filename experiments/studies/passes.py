@@ -26,7 +26,7 @@ from experiments.studies.restarts import ROWS, problem
 METHODS = ("batch", "axes", "relaxed", "relaxed axes", "memoized", "memoized axes")
 CHUNKS = (2, 8, 32)                                     # streams: so many chunks
 DELAYS, FORGETS = (1.0, 16.0, 64.0), (0.5, 0.6, 0.7, 0.9)
-BEGUN = True                                 # not all starts are stored yet
+BEGUN = False
 SEEDS, FEW = range(3), range(1)              # starts of climbs; of steps and streams
 PLATEAU, LIMIT, MEMO_LIMIT, STOCHASTIC = 10_000, 10_000, 3000, 100       # passes
 NEAR, N_BLOCKS = 1e-3, 8                                # nats a row; blocks of memoized and stochastic passes
