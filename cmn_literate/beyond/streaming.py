@@ -6,7 +6,7 @@ steps), that it was counted (a stream), or its share (memoized ascent). With the
 exact after every block and never falls. And because an M-step is a full step in natural
 parameters, one may go farther than that: over-relaxed sweeps, guarded by the bound and with the
 latent axes at their best, arrive with a fifth of the passes at the median, where they arrive; on
-five of our eight data sets they halve them from all of three starts in the mean.
+five of our eight data sets they halve them in the mean of three starts.
 """
 
 __all__ = ["cut_blocks", "natural_step", "robbins_monro", "stochastic_pass", "Memo", "begin_memo",
