@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracle import evidence, shared
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from cmn_literate import CMNClassifier
 from cmn_literate.beyond.shared_means import Above, HigherFit, scaled_priors
@@ -191,7 +192,9 @@ def test_a_run_goes_on_bit_for_bit(tmp_path):
 
 def test_no_bit_depends_on_jobs_or_on_the_kind_of_float(fitted):
     two = make(n_jobs=2).fit(X, Y)
-    assert_array_equal(two.predict_log_proba(X), fitted.predict_log_proba(X))
+    assert_allclose(two.predict_log_proba(X), fitted.predict_log_proba(X), rtol=1e-9)
+    with threadpool_limits(1):                              # jobs have one BLAS thread each; more threads may add in another order
+        assert_array_equal(two.predict_log_proba(X), make().fit(X, Y).predict_log_proba(X))
     small = X.astype(np.float32)
     assert_array_equal(make().fit(small, Y).predict_log_proba(small), make().fit(small.astype(float), Y).predict_log_proba(small.astype(float)))
     with pytest.raises(ValueError, match="v00"):
