@@ -12,7 +12,6 @@ __all__ = ["second_moment", "pad", "padded_second_moment", "log_det", "gaussian_
 # book/ideas/expfam.ipynb, cell expfam-05
 import autograd.numpy as anp
 import numpy as np
-
 from cmn_literate.special import digamma, gammaln
 
 
