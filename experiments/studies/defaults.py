@@ -126,51 +126,61 @@ def fit_one(name, Z, y, L, K):
 
 def run(cell, records=None, data_home=None, models=None):
     """All fits of a cell, and the scores of the candidates."""
-    from cmn_literate.engineering.quadrature import predict_log_proba
-
     Z, y, Z_new, truth, origin = rows_of(cell, data_home)
     L = int(max(y.max(), truth.max())) + 1
-    K = EXPERTS if cell.dataset in HELD_OUT else experts(cell.dataset)
-    log_p, bounds, fitting, scoring, done = {}, {}, {}, {}, []
+    one = maker(Z, y, Z_new, L, EXPERTS if cell.dataset in HELD_OUT else experts(cell.dataset), cell.dataset)
+    return {"setting": {"max_sweeps": SWEEPS}, "metrics": compare(CANDIDATES, one, truth), "provenance": {"sha256": origin}}
+
+
+def maker(Z, y, Z_new, L, K, dataset, fit_one=fit_one):
+    """The function that `compare` asks for a fit of (model, start, seed)."""
+    from cmn_literate.engineering.quadrature import predict_log_proba
+
+    def one(name):
+        clock = time.process_time()
+        if name[0] == "ridge":
+            log_p, _ = forecast("logistic", Z, y, Z_new, 0, dataset)
+            return log_p, 0.0, False, time.process_time() - clock, 0.0
+        found = fit_one(name, Z, y, L, K)
+        middle = time.process_time()
+        log_p = predict_log_proba(found.parameters, Z_new)
+        return log_p, float(found.elbo[-1]), bool(found.converged), middle - clock, time.process_time() - middle
+
+    return one
+
+
+def compare(candidates, one, truth):
+    """Scores and seconds of {candidate: fits}, lists in their order; each fit is made once.
+
+    one(fit) -> log probabilities of the test rows, bound, whether it converged, CPU seconds of the fit and of the forecast
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")                     # the record says how many have converged
-        for name in dict.fromkeys(f for fits in CANDIDATES.values() for f in fits):
-            clock = time.process_time()
-            if name[0] == "ridge":
-                log_p[name], _ = forecast("logistic", Z, y, Z_new, 0, cell.dataset)
-                fitting[name], scoring[name], bounds[name] = time.process_time() - clock, 0.0, 0.0
-                continue
-            found = fit_one(name, Z, y, L, K)
-            middle = time.process_time()
-            log_p[name] = predict_log_proba(found.parameters, Z_new)
-            fitting[name], scoring[name] = middle - clock, time.process_time() - middle
-            bounds[name] = float(found.elbo[-1])
-            done.append(bool(found.converged))
+        made = {fit: one(fit) for fit in dict.fromkeys(f for fits in candidates.values() for f in fits)}
     scores, costs = {name: [] for name in NAMES}, {name: [] for name in TIMED}
-    for candidate, fits in CANDIDATES.items():
-        weight = np.array([bounds[f] if candidate.endswith("by bound") else 0.0 for f in fits])
-        weight = weight - logsumexp(weight)
-        mixed = logsumexp([w + log_p[f] for w, f in zip(weight, fits)], axis=0)
+    for candidate, fits in candidates.items():
+        log_p, bounds, _, *seconds = zip(*map(made.get, fits))
+        weight = np.array(bounds if candidate.endswith("by bound") else np.zeros(len(fits)))
+        mixed = logsumexp([w + p for w, p in zip(weight - logsumexp(weight), log_p)], axis=0)
         for name, number in held_out(truth, mixed).items():
             scores[name].append(plain(number, 5))
-        costs["seconds"].append(round(sum(fitting[f] for f in fits), 3))
-        costs["scoring_seconds"].append(round(sum(scoring[f] for f in fits), 3))
-    return {"setting": {"max_sweeps": SWEEPS}, "metrics": {**scores, **costs, "converged": sum(done)},
-            "provenance": {"sha256": origin}}
+        for name, spent in zip(TIMED, seconds):
+            costs[name].append(round(sum(spent), 3))
+    return {**scores, **costs, "converged": sum(found[2] for found in made.values())}
 
 
 # ---- reading the records
 
-def scores(records, name="lpd", pairs=PAIRS):
+def scores(records, name="lpd", pairs=PAIRS, splits=SPLITS, names=CANDIDATES):
     """(splits, pairs, candidates) of a score on the splits that have all pairs."""
-    splits = [s for s in SPLITS if all(Cell(d, n, s) in records for d, n in pairs)]
-    table = [[records[Cell(d, n, s)]["metrics"][name] for d, n in pairs] for s in splits]
-    return np.array(table, float).reshape(len(splits), len(pairs), len(CANDIDATES))
+    whole = [s for s in splits if all(Cell(d, n, s) in records for d, n in pairs)]
+    table = [[records[Cell(d, n, s)]["metrics"][name] for d, n in pairs] for s in whole]
+    return np.array(table, float).reshape(len(whole), len(pairs), len(names))
 
 
-def gains(values, candidate, base="paper"):
+def gains(values, candidate, base="paper", names=CANDIDATES):
     """Of (splits, pairs, candidates): mean difference to base, its standard error over splits, and both for each pair."""
-    names = list(CANDIDATES)
+    names = list(names)
     gap = values[..., names.index(candidate)] - values[..., names.index(base)]
     error = lambda v: v.std(0, ddof=1) / len(v) ** 0.5
     return float(gap.mean()), float(error(gap.mean(1))), gap.mean(0), error(gap)
