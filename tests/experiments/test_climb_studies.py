@@ -1,10 +1,10 @@
-"""The studies of climbs, of moves and of defaults: their plans are their protocols, and their verdicts count what they say."""
+"""The studies of climbs, of moves, of defaults and of hints: their plans are their protocols, and their verdicts count what they say."""
 import numpy as np
 import pytest
 
 from experiments import studies
 from experiments.grid import DATASETS, sizes
-from experiments.studies import climbs, defaults, moves, shared_means
+from experiments.studies import climbs, defaults, leads, moves, shared_means, stops
 
 
 def test_plans_are_the_protocols():
@@ -141,3 +141,34 @@ def test_a_cell_of_each_comes_out_as_it_is_stored():
         module, stored = studies.study(name), studies.records(name)
         again = harness.make(name, module, cell, stored)
         assert compare_metrics(stored[cell], again, module.TOLERANCE, getattr(module, "TIMED", ())) == []
+
+
+def test_hints_are_measured_again_on_splits_of_their_own():
+    cells = leads.plan()
+    assert len(set(cells)) == len(cells) == 44 and set(leads.PAIRS) <= set(defaults.PAIRS)
+    seen = {c.split for s in (defaults, climbs, moves) for c in s.plan()} | set(shared_means.SPLITS) | set(stops.SPLITS)
+    assert not seen & set(leads.SPLITS)
+    records = {c: {"metrics": {name: [0.1 * i * (1 + c.split - 30) - 2 for i in range(12)] for name in ("lpd", "accuracy", "ece", *leads.TIMED)}} for c in cells}
+    assert len(leads.CANDIDATES) == 12 and list(leads.CANDIDATES)[1] == "ridge"
+    mean, error, each, errors = leads.gains(records, "ridge")
+    np.testing.assert_allclose([mean, error], [0.25, np.std([0.1, 0.2, 0.3, 0.4], ddof=1) / 2], rtol=1e-9)
+    assert each.shape == errors.shape == (11,)
+    rows = {row[0]: row for row in leads.lead_table(records).rows}
+    assert rows["ridge"][1] == "+25 ± 6" and rows["ridge"][12] == "+25.0 ± 6.5" and rows["paper, nats"][1] == "-2.00"
+    del records[cells[0]]
+    assert len(leads.numbers(records)) == 3 and "43 of 44" in next(leads.report(records)) and len(list(leads.report({}))) == 1
+
+
+def test_a_hint_is_the_fit_that_it_says():
+    from cmn_literate.engineering.fit import fit
+    from cmn_literate.network.simulate import Priors
+
+    rng = np.random.default_rng(0)
+    Z, y = rng.normal(size=(24, 3)), np.arange(24) % 2
+    ends = {name: leads.fit_one((name, "class-code", 0), Z, y, 2, 2) for name in ("paper", "scaled", "cold", "largest")}
+    rows = {name: 2 * (end.parameters.a - 2).sum() for name, end in ends.items()}
+    assert rows["paper"] == pytest.approx(24) and rows["cold"] == pytest.approx(72)
+    by_hand = fit(Z, y, 2, n_classes=2, priors=Priors(v0=2.5, sigma0=2.5), max_sweeps=200)
+    assert ends["scaled"].elbo[-1] == pytest.approx(by_hand.elbo[-1], rel=1e-12)
+    every = [fit(Z, y, 2, n_classes=2, priors=Priors(v0=v, sigma0=s), max_sweeps=200).elbo[-1] for v, s in leads.GRID]
+    assert len(every) == 12 and ends["largest"].elbo[-1] == max(every) > ends["paper"].elbo[-1]
