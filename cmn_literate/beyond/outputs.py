@@ -100,10 +100,10 @@ def latent_posterior(X, g, pull):
 
 # book/beyond/outputs.ipynb, cell outputs-09
 class Line(NamedTuple):
-    """q(B, lambda) of a Gaussian output, written as one expert.  [eq-reg-output]
+    """q(w, rho) of a Gaussian output, written as one expert.  [eq-reg-output]
 
-    M (1,m,h+1), V (1,h+1,h+1): row j of B, given lambda_j, is N(M[0,j], V[0] / lambda_j)
-    a (1,), b (1,m): lambda_j is Gamma(shape a, rate b_j)
+    M (1,m,h+1), V (1,h+1,h+1): w_j, given rho_j, is N(M[0,j], V[0] / rho_j)
+    a (1,), b (1,m): rho_j is Gamma(shape a, rate b_j)
     """
     M: np.ndarray
     V: np.ndarray
@@ -124,7 +124,7 @@ def line_pull(y, F, memory=None):
 
 # book/beyond/outputs.ipynb, cell outputs-11
 def line_bound(y, mu, Sigma, F, memory=None):
-    """E[ln p(y | x1, B, lambda)] over all three.  [eq-reg-gaussian-bound]
+    """E[ln p(y | x1, w, rho)] over all three.  [eq-reg-gaussian-bound]
 
     y (N,m), mu (N,K,h), Sigma (N,K,h,h), F Line -> (N,K) nats
     """
@@ -138,7 +138,7 @@ def line_bound(y, mu, Sigma, F, memory=None):
 
 # book/beyond/outputs.ipynb, cell outputs-14
 def line_sums(y, gamma, mu, Sigma, memory, F):
-    """Sums for q(B, lambda), residuals about F.M.  [eq-reg-output-sums]
+    """Sums for q(w, rho), residuals about F.M.  [eq-reg-output-sums]
 
     y (N,m), gamma (N,K), mu (N,K,h), Sigma (N,K,h,h)
     -> n (1,), gram (1,h+1,h+1), cross (1,m,h+1), squares (1,m)
@@ -155,7 +155,7 @@ def line_sums(y, gamma, mu, Sigma, memory, F):
 
 
 def line_update(sums, F, priors):
-    """q(B, lambda) given q(x1, z): the update of one expert, with random inputs.
+    """q(w, rho) given q(x1, z): the update of one expert, with random inputs.
     [eq-reg-output]   sums of line_sums, priors Priors of the output -> Line"""
     return Line(*experts_from_sums(*sums, F.M, priors)[0])
 
@@ -285,7 +285,7 @@ def log_student(r, scale, dof):
 
 
 def line_log_density(y, x1, F):
-    """ln p(y | x1, data), B and lambda integrated out: independent Student t.
+    """ln p(y | x1, data), w and rho integrated out: independent Student t.
     [eq-reg-t]   y (N,m), x1 (N,Q,h), F Line -> (N,Q) nats"""
     r = y[:, None, :] - pad(x1) @ F.M[0].T
     spread = 1 + np.maximum(row_quadratic(x1.reshape(-1, x1.shape[-1]), F.V), 0.0)
@@ -315,7 +315,7 @@ def _measured(y, N):
 def gaussian_output(v1=10.0, a1=2.0, b1=0.1):
     """y = B x1~ + noise, B and the noise unknown.  [eq-reg-gaussian]
 
-    v1, a1, b1 > 0: row j of B is N(0, v1 / lambda_j I), lambda_j ~ Gamma(a1, rate b1)
+    v1, a1, b1 > 0: w_j is N(0, v1 / rho_j I), rho_j ~ Gamma(a1, rate b1)
     -> Output for y (N,m) of order 1.  ValueError names the argument.
     """
     values = (check_positive(v, name) for v, name in ((v1, "v1"), (a1, "a1"), (b1, "b1")))
