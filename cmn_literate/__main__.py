@@ -1,44 +1,25 @@
-"""Command line: fit a classifier on files of rows, predict class probabilities for others.  Thin: no mathematics here."""
+"""Command line: fit a classifier or a regressor on files of rows, predict for others.  Thin: no mathematics here."""
 
 import argparse
 import contextlib
-import csv
 import os
 import signal
 import sys
-import tempfile
 import unicodedata
 import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from cmn_literate import __version__
-from cmn_literate.csv_rows import plain, standard_input
-from cmn_literate.file_sources import PARQUET, CsvSource
+from cmn_literate import __version__, regress
+from cmn_literate.commands import (
+    Refused, add_table_options, check_out, note, rows_for, say, seed, silence, source_of_rows, typed, write_table, writing)
 from cmn_literate.inputs import CONSTRAINTS, USUAL, check_classes, encode_labels
 from cmn_literate.learners import check_learner_weights, find_learner
-from cmn_literate.readers import open_source
-from cmn_literate.row_sources import RowSource, SelectedSource, need
-from cmn_literate.storage import write_whole
-
-
-class Refused(Exception):
-    """A problem that the user can mend; its message is one line."""
+from cmn_literate.row_sources import RowSource, SelectedSource
 
 
 # ---- rows
-
-def source_of_rows(path, args, target=None, columns=None, weight=None):
-    """The source of the rows in a file, a folder, a pattern of files, or - for standard input."""
-    if path == "-":
-        args.spooled = args.spooled or standard_input()
-        return CsvSource([path], target, columns, args.delimiter, args.decimal, [args.spooled], weight)
-    try:
-        return open_source(path, target, columns, args.delimiter, args.decimal, weight)
-    except OSError as error:
-        raise Refused(f"{path}: {error.strerror or error}") from None
-
 
 def count_rows(source):
     """A pass over the labels: classes (L,), codes (N,) of the rows."""
@@ -49,58 +30,6 @@ def count_rows(source):
         codes.append(numbers[place].astype(np.min_scalar_type(len(known))))
     classes, place = np.unique(np.array(list(known)), return_inverse=True)
     return classes, place.astype(np.min_scalar_type(len(known)))[np.concatenate(codes)]
-
-
-# ---- what is written
-
-@contextlib.contextmanager
-def writing(path):
-    """Refused, for an error of the operating system, names --out."""
-    try:
-        yield
-    except OSError as error:
-        raise Refused(f"--out: {path}: {error.strerror or error}") from None
-
-
-def check_out(path):
-    """Refuse an --out that cannot be written before the work, not after."""
-    folder = os.path.dirname(os.path.abspath(path))
-    if path in ("", "-"):
-        raise Refused(f"--out: expected the name of a file, got {path!r}")
-    if not os.path.isdir(folder):
-        raise Refused(f"--out: no folder {folder}")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise Refused(f"--out: expected the name of a file, {path} is {'a folder' if os.path.isdir(path) else 'no ordinary file'}")
-    with writing(path):
-        part = f"{path}.{os.getpid()}.part"                             # where it is written first
-        open(part, "wb").close()
-        os.unlink(part)
-
-
-def silence(stream):
-    """Nothing that is still to be written to a stream can fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def say(lines, end="\n"):
-    """Print lines, whatever standard output can show; a closed one hears nothing.  Refused if they cannot be written."""
-    if sys.stdout is None:
-        return
-    with contextlib.suppress(AttributeError):                           # a stream of somebody else
-        sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        print(*lines, sep="\n", end=end, flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        silence(sys.stdout)
-        raise Refused(f"standard output: {error.strerror or error}") from None
-
-
-def note(text):
-    """One line on standard error."""
-    if sys.stderr is not None:
-        print(f"cmn_literate: {' '.join(text.split())}", file=sys.stderr, flush=True)
 
 
 # ---- fit
@@ -266,20 +195,6 @@ def forecasts(model, source):
         yield model.predict_proba(X)
 
 
-def write_csv(file, names, blocks):
-    out = csv.writer(file, lineterminator="\n")
-    out.writerow(names)
-    for p in blocks:
-        out.writerows([repr(float(value)) for value in row] for row in p)
-
-
-def write_parquet(file, names, blocks):
-    arrow, parquet = need("pyarrow", "Parquet", "files"), need("pyarrow.parquet", "Parquet", "files")
-    with parquet.ParquetWriter(file, arrow.schema([(name, arrow.float64()) for name in names])) as out:
-        for p in blocks:
-            out.write_table(arrow.table(list(p.T.copy()), names=names))
-
-
 def predict(args):
     if args.out != "-":
         check_out(args.out)
@@ -288,59 +203,17 @@ def predict(args):
 
     from cmn_literate import CMNClassifier
 
+    if regress.is_regressor(args.model):
+        return regress.predict(args)
+    if args.quantiles is not None:
+        raise Refused(f"--quantiles: for a model of regress, {args.model} is one of fit")
     model = CMNClassifier.load(args.model)
-    names = getattr(model, "feature_names_in_", None)
-    source = source_of_rows(args.data, args, columns=None if names is None else plain(names))
-    if names is None and len(source.columns) != model.n_features_in_:
-        raise Refused(f"{args.data}: expected {model.n_features_in_} columns, as in the fit, got {len(source.columns)}")
-    if names is not None:
-        del model.feature_names_in_                                     # columns are picked by name
-    head, blocks = list(map(str, model.classes_)), forecasts(model, source)
-    if args.out == "-":                                                 # whole or not at all
-        with tempfile.TemporaryFile("w+", newline="", encoding="utf-8") as file:
-            write_csv(file, head, blocks)
-            file.seek(0)
-            while text := file.read(1 << 20):
-                say([text], end="")
-        return 0
-    with writing(args.out):
-        if args.out.endswith(PARQUET):
-            write_whole(args.out, lambda file: write_parquet(file, head, blocks))
-        else:
-            write_whole(args.out, lambda file: write_csv(file, head, blocks), "w", newline="", encoding="utf-8")
+    source = rows_for(model, args.data, args)
+    write_table(args.out, list(map(str, model.classes_)), forecasts(model, source))
     return 0
 
 
 # ---- arguments
-
-def typed(name):
-    """The type of an argument, from the table of what options may be."""
-    def read(text):
-        try:
-            return CONSTRAINTS[name][0].parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-    return read
-
-
-def seed(text):
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a whole number >= 0, got {text!r}")
-    return int(text)
-
-
-def mark(text):
-    """A delimiter: one character, or tab."""
-    text = {"tab": "\t", "\\t": "\t"}.get(text, text)
-    if len(text) != 1 or text in "\r\n\"":
-        raise argparse.ArgumentTypeError(f"expected one character, or tab, got {text!r}")
-    return text
-
-
-def add_table_options(p):
-    p.add_argument("--delimiter", type=mark, default=",", metavar="C", help="what separates the cells: one character, or tab (,)")
-    p.add_argument("--decimal", choices=(".", ","), default=".", help="the decimal mark of the numbers (.)")
-
 
 def add_fit(commands):
     p = commands.add_parser("fit", help="fit a classifier and report on it", description="Fit a classifier to the rows of CSV or Parquet files.")
@@ -374,15 +247,18 @@ def add_fit(commands):
 
 def make_parser():
     parser = argparse.ArgumentParser(prog="cmn_literate",
-                                     description="Conditional mixture networks: probabilities for classes, from CSV and Parquet files.")
+                                     description="Conditional mixture networks: probabilities for classes, or densities for a number, "
+                                     "from CSV and Parquet files.")
     parser.add_argument("--version", action="version", version=f"cmn_literate {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_fit(commands)
-    p = commands.add_parser("predict", help="class probabilities from a fitted model",
-                            description="Write the probability of every class for every row.")
-    p.add_argument("model", help="a file that fit --out wrote")
+    regress.add_regress(commands)
+    p = commands.add_parser("predict", help="forecasts from a fitted model", description="Write the probability of every class for every row, "
+                            "or, for a model of regress, mean, standard deviation and quantiles of the number.")
+    p.add_argument("model", help="a file that fit --out or regress --out wrote")
     p.add_argument("data", help="a file, a folder or a pattern, as for fit, with the columns of the fit, in any order; others are ignored")
     p.add_argument("--out", default="-", metavar="FILE", help="where to write: CSV, or Parquet if the name ends in .parquet (CSV on standard output)")
+    p.add_argument("--quantiles", type=regress.levels, metavar="LEVELS", help="for a model of regress: levels between 0 and 1, parted by commas (none)")
     add_table_options(p)
     p.set_defaults(run=predict)
     return parser

@@ -24,9 +24,9 @@ except ModuleNotFoundError:                                   # --check then rea
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "cmn_literate"
 # what no chapter writes, relative to the package: no mathematics stands there
-PLAIN = ("checks", "compiled", "csv_rows", "estimators", "file_sources", "inputs", "learners", "palette", "parallel", "readers",
+PLAIN = ("checks", "commands", "compiled", "csv_rows", "estimators", "file_sources", "inputs", "learners", "palette", "parallel", "readers",
          "road_checks", "row_sources", "special", "storage", "tilt_files")             # modules that every chapter may import
-ABOVE = ("distributed",)                                   # and modules that no chapter imports: they import the chapters
+ABOVE = ("distributed", "regress")                                 # and modules that no chapter imports: they import the chapters
 HAND_WRITTEN = {"__init__.py", "__main__.py", *(f"{m}.py" for m in (*PLAIN, *ABOVE)), "book.mplstyle", "py.typed", "conformance.py"}
 MARKERS = ("export", "verify", "show", "solution", "setup", "aside")
 FOLDED = {"verify", "setup", "aside"}                      # what is closed on the page unless it says `open`
