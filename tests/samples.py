@@ -36,7 +36,7 @@ SAMPLED = {
     "engineering/test_weights.py::test_sampled_bound_of_copies_with_the_noise_of_the_row": 2,
     "experiments/test_experiments.py::test_a_quick_cell_run_again_is_what_was_stored": 3,
     "experiments/test_studies.py::test_a_cell_comes_out_as_it_is_stored": 4,
-    "house/test_mutants.py::test_sample_is_killed": 6,
+    "house/test_mutants.py::test_sample_is_killed": 10,
     "network/test_elbo.py::test_bound_below_evidence_by_quadrature": 2,
     "network/test_elbo.py::test_labelings_sum_to_at_most_one": 2,
     "network/test_elbo.py::test_one_row_has_known_evidence_and_ten_nats_more_would_show": 2,

@@ -271,7 +271,8 @@ def test_page_is_accessible(page, site, path):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("path", ["book/engineering/fit.html", pytest.param("book/start/algorithm.html", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("path", ["book/engineering/chains.html", *(pytest.param(f"book/{page}.html", marks=pytest.mark.slow)
+                                  for page in ("engineering/fit", "start/algorithm"))])
 def test_formulas_and_code_are_accessible(page, site, path):
     opened(page, site, path)
     page.evaluate("window.cmnBook.openAll()")
