@@ -1,10 +1,11 @@
 # Tangled from book/beyond/depth.ipynb by tools/tangle.py; edit the notebook, not this file.
 """What depth buys
 
-Two layers of two experts can do what takes four in one layer, but the climb from a greedy start,
-which keeps what one layer can do, does not lead there. Forecasts go by paths, with a stated error,
+Two layers of two experts can do what takes four in one layer, but the climb from a greedy start (a
+fitted layer below a second one) does not lead there. Forecasts go by paths, with a stated error,
 or by moments. On eleven data sets a second layer lowers the bound everywhere and the log score on
-most sets, and a third does so again; depth helps on one, as a funnel for many columns.
+most sets, and a third lowers both further on the mean. Depth helps on one set, where the first
+layer makes two latents of 21 inputs.
 """
 
 __all__ = ["forward_moments", "choice_log_probs", "draw_paths", "deep_log_proba",

@@ -2,7 +2,7 @@
 """Several ascents, one forecast
 
 Four ascents, two of each of two models, can be one fit, with one bound, one file and one
-checkpoint. It may end by its last gain: rules with a longer memory do no better. Where rows are
+checkpoint. It may end by its last gain: rules that look further back do no better. Where rows are
 many it begins with a few that weigh as much. On labels that mean nothing it falls behind ridge by
 less than a third of what the paper's settings do, but it falls behind.
 """

@@ -1,9 +1,9 @@
 # Tangled from book/beyond/shared_draws.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Shared means, drawn
 
-Every other road learns the extended model from one more log density or one more draw, both in
-closed form. They agree with each other, and they find that $q(A_0)$ is far too sure of itself: it
-counts every expert as a witness, even one that has seen no row.
+Every other method gets the extended model by one more log density or one more draw, both in closed
+form. The two samplers agree with each other, and they find $q(A_0)$ far too narrow: it counts
+every expert as an observation of $A_0$, even one that has seen no row.
 """
 
 __all__ = ["shared_gain", "SharedPrior", "draw_shared", "SharedState", "keep_axes",

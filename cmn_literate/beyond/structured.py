@@ -2,10 +2,10 @@
 """Structured: what a leaner posterior costs
 
 One theorem gives the best leaner covariances, and what each must lose: project the precision, then
-invert. They lose next to nothing, and at 33 classes a sweep is at best about twice as fast,
-because they save the inverse and not the products. One Gaussian a row makes it eight to thirteen
-times faster, but the climb ends elsewhere, with a higher bound and a worse forecast. By the rule
-that we had set beforehand none of the four pays.
+invert. They lose at most 0.03 nats a row, and at 33 classes a sweep is at best about twice as
+fast, because they save the inverse and not the products. One Gaussian a row makes it eight to
+thirteen times faster there, but the climb ends elsewhere, with a higher bound and a worse
+forecast. By our rule, set beforehand, none of the four pays.
 """
 
 __all__ = ["framed_inverse", "shared_inverse", "noise_frames", "Family", "LATENT_POSTERIORS",
