@@ -214,7 +214,7 @@ def start_table(records):
         rows.append([v.replace("2 layers", "greedy").removeprefix("from "), f"{sum(fates)} of {len(fates)}",
                      written((100 * gap for gap in gaps), "+.1f"), written(bounds, "+.0f"), used(records, v, STARTED) or None])
     return Table(["start", "collapsed", "log score less 1 layer's, hundredths", "bound less greedy's", "experts in use"], rows, "lrrrr",
-                 "Two layers by their start, on five sets and the splits that are stored")
+                 "Two layers by their start, on five sets and four splits")
 
 
 def report(records):
