@@ -1,4 +1,6 @@
 """The mutation machine at work: a fixed sample always, every mutant under `-m slow`; and proof that the machine can say no."""
+import ast
+
 import mutants
 import pytest
 from mutants import MUTANTS, SAMPLE, Mutant, chapters, control, line, occurrences, try_mutant
@@ -22,6 +24,27 @@ def test_every_mutant_still_applies():
 def test_every_module_has_mutants():
     assert {m.module for m in MUTANTS} == {*TANGLED, *PLAIN, *ABOVE}
     assert len(set(SAMPLE)) == 10
+
+
+@pytest.mark.parametrize("module", TANGLED)
+def test_checks_need_no_figure(module):
+    """A fault is looked for by a chapter's cells without those of figures and solutions; no name may be missing then."""
+    trees = {cell.source: ast.parse(cell.source) for cell in mutants.nbformat.read(chapters()[module], as_version=4).cells if cell.cell_type == "code"}
+    run = {source for _, source in mutants.cells_of(chapters()[module])}
+
+    def names(kind, sources):
+        found = set()
+        for node in (node for source in sources for node in ast.walk(trees[source])):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, kind):
+                found.add(node.id)
+            elif kind is ast.Store and isinstance(node, (ast.alias, ast.arg)):
+                found.add((node.asname or node.name).split(".")[0] if isinstance(node, ast.alias) else node.arg)
+            elif kind is ast.Store and isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                found.add(node.name)
+        return found
+
+    only_there = names(ast.Store, trees.keys() - run) - names(ast.Store, run)
+    assert not only_there & names(ast.Load, run)
 
 
 @pytest.mark.parametrize("name", SAMPLE)
