@@ -251,7 +251,7 @@ that an implementation of its choices of algorithm and its precision has to answ
 
 ## Optional suites
 
-A model that goes beyond the paper's has cases of its own. They are asked of those who declare the choice; a run of an older suite stands as long as nothing that came since is asked of it.
+What goes beyond the paper's model, or its posterior, has cases of its own. They are asked of those who declare the choice; a run of an older suite stands as long as nothing that came since is asked of it.
 
 {extra(runs)}
 

@@ -3,15 +3,17 @@
     python -m cmn_conformance run --adapter cmn_literate
 """
 
+from functools import partial
+
 import numpy as np
 from cmn_conformance.catalogue import operations
 
 from cmn_literate import __version__
 from cmn_literate.ideas import expfam, logistic, polya_gamma, stick_breaking
 from cmn_literate.network import cavi, elbo, gate, latents
-from cmn_literate.beyond import shared_means
+from cmn_literate.beyond import lean, shared_means, structured
 from cmn_literate.engineering.quadrature import predict_log_proba
-from cmn_literate.engineering.sums import Block, make_rows
+from cmn_literate.engineering.sums import Block, block_sweep, make_rows
 from cmn_literate.network.simulate import Priors, Theta
 from cmn_literate.engineering.gradients import class_log_probs
 from cmn_literate.engineering.nodes import latent_nodes
@@ -19,7 +21,9 @@ from cmn_literate.engineering.coordinates import theta_shapes
 
 NAME, VERSION = "cmn_literate", __version__
 PROFILE = {"omega1": ["per-component", "shared"], "inner": [1, 2, 3, 8], "order": ["canonical", "m-first"], "gamma": ["rate", "scale"],
-           "sticks": ["K-1", "K"], "expert_mean": ["zero", "shared"], "prior_mean": ["zero", "centred"]}
+           "sticks": ["K-1", "K"], "expert_mean": ["zero", "shared"], "prior_mean": ["zero", "centred"],
+           "latent_posterior": ["full", "diagonal", "low-rank", "shared", "class-shared", "mean-field", "mean-field-diagonal", "mean-field-shared"],
+           "coefficients": ["full", "diagonal", "diagonal-inputs", "diagonal-output"]}
 
 log_cosh_half, pg_mean, pg_var, pg_kl = polya_gamma.log_cosh_half, polya_gamma.pg_mean, polya_gamma.pg_var, polya_gamma.pg_kl
 log_sigmoid_normal = logistic.log_sigmoid_normal
@@ -76,11 +80,26 @@ def unpack_above(given, profile):
     return (higher._replace(mean=given["A0_mu"], var=given["A0_var"]) if shared else higher), above
 
 
-def renew(factor, state, higher, X, y, priors, above):
+def unpack_thrift(given, profile):
+    """-> Thrift, frames; steps enough for conjugate gradients to end at the solution."""
+    family = structured.LATENT_POSTERIORS[profile["latent_posterior"]]
+    return structured.Thrift(family, given.get("rank", 0), 2 * given["M"].shape[1] + 2, structured.COEFFICIENTS[profile["coefficients"]]), given.get("frame")
+
+
+def thinned(state, fields):
+    """The State with the best diagonal covariances of some coefficients."""
+    for name, S in ((name, state.flat()[name]) for name in fields):
+        state = state.replace(**{name: structured.framed_inverse(expfam.spd_inverse(S)[0], np.eye(S.shape[-1])) if len(S) else S})
+    return state
+
+
+def renew(factor, state, higher, X, y, priors, above, thrift, frame=None):
     """-> State, Higher with one factor renewed."""
-    if above is None:
-        return cavi.UPDATES[factor](state, X, y, priors), None
-    return shared_means.HIGHER_UPDATES[factor](state, higher, X, y, priors, above)
+    if above is not None:
+        return shared_means.HIGHER_UPDATES[factor](state, higher, X, y, priors, above)
+    updates = structured.structured_updates(thrift.family, frame, thrift.rank) if is_lean(thrift) else cavi.UPDATES
+    state = updates[factor](state, X, y, priors)
+    return thinned(state, set(thrift.fields) & {"beta1": {"beta1_S"}, "beta0": {"beta0_S"}, "experts": {"V"}}.get(factor, set())), None
 
 
 def whole_bound(state, higher, X, y, priors, above):
@@ -97,7 +116,7 @@ def update(factor, *names):
     """The operation that renews one factor."""
     def operation(profile, **given):
         (state, *problem), (higher, above) = unpack(given, profile), unpack_above(given, profile)
-        state, higher = renew(factor, state, higher, *problem, above)
+        state, higher = renew(factor, state, higher, *problem, above, *unpack_thrift(given, profile))
         out = outputs(state, profile, higher)
         return {name: out[name] for name in names}
     return operation
@@ -140,13 +159,13 @@ def bound(profile, **given):
     return whole_bound(state, higher, *problem, above)
 
 
-def one_sweep(state, higher, X, y, priors, above, profile):
+def one_sweep(state, higher, X, y, priors, above, profile, thrift, frame):
     """A sweep in the order of the profile."""
     local = ("x", "omega1") * profile["inner"] + ("omega0", "z")
     parts = (local, ("beta1", "beta0", "experts"))
     first = () if above is None else ("shared",)
     for name in first + sum(parts if profile["order"] == "canonical" else parts[::-1], ()):
-        state, higher = renew(name, state, higher, X, y, priors, above)
+        state, higher = renew(name, state, higher, X, y, priors, above, thrift, frame)
     return state, higher
 
 
@@ -154,7 +173,7 @@ def sweeps(n_sweeps, profile, **given):
     (state, *problem), (higher, above) = unpack(given, profile), unpack_above(given, profile)
     trace = []
     for _ in range(n_sweeps):
-        state, higher = one_sweep(state, higher, *problem, above, profile)
+        state, higher = one_sweep(state, higher, *problem, above, profile, *unpack_thrift(given, profile))
         trace.append(whole_bound(state, higher, *problem, above))
     return {**outputs(state, profile, higher), "elbo": np.array(trace)}
 
@@ -168,16 +187,51 @@ def moved(old, new, profile):
 
 def stationarity(profile, **given):
     (state, *problem), (higher, above) = unpack(given, profile), unpack_above(given, profile)
-    return moved((state, higher), one_sweep(state, higher, *problem, above, profile), profile)
+    return moved((state, higher), one_sweep(state, higher, *problem, above, profile, *unpack_thrift(given, profile)), profile)
 
 
 def converge(profile, **given):
-    (state, *problem), (higher, above) = unpack(given, profile), unpack_above(given, profile)
+    (state, *problem), (higher, above), thrift = unpack(given, profile), unpack_above(given, profile), unpack_thrift(given, profile)
+    if is_lean(thrift[0]):
+        return converge_over_blocks(state, *problem, *thrift, profile)
     for _ in range(20_000):
-        old, (state, higher) = (state, higher), one_sweep(state, higher, *problem, above, profile)
+        old, (state, higher) = (state, higher), one_sweep(state, higher, *problem, above, profile, *thrift)
         if moved(old, (state, higher), profile) < 1e-9:
             break
-    return whole_bound(state, higher, *problem, above), moved((state, higher), one_sweep(state, higher, *problem, above, profile), profile)
+    return whole_bound(state, higher, *problem, above), moved((state, higher), one_sweep(state, higher, *problem, above, profile, *thrift), profile)
+
+
+def is_lean(thrift):
+    return thrift.family.shape != "free" or not thrift.family.own or bool(thrift.fields)
+
+
+def one_block(state, X, y, lean_too):
+    """All rows as one block, as the sweeps over blocks keep them."""
+    q, rows = state.local, make_rows(X, y, len(state.parameters.beta1_mu) + 1)
+    tilts = np.moveaxis(latents.per_component(q.xi1), 0, -1).swapaxes(0, 1)
+    return Block(rows, pg_mean(rows.b[:, None, :], tilts), q.gamma.T if lean_too or q.xi1.ndim == 2 else None)
+
+
+def lean_sweep(blocks, p, priors, thrift, frame):
+    """lean.lean_sweep, but frames stay where they are.   -> blocks, Parameters, bound"""
+    if thrift.family.shape != "framed":
+        blocks, p, _, bound = lean.lean_sweep(blocks, p, frame, priors, thrift)
+        return blocks, p, bound
+    tables = structured.frame_tables(frame, expfam.second_moment(p.beta1_mu, p.beta1_S)[:, :-1, :-1], thrift.rank)
+    return block_sweep(blocks, p, priors, 1, partial(lean.lean_estep, lean=lean.Lean(thrift, tables)), 1, partial(structured.diagonal_mstep, fields=thrift.fields))
+
+
+def converge_over_blocks(state, X, y, priors, thrift, frame, profile):
+    """The same by the sweeps of method="structured", whose bound is that of each M-step."""
+    blocks, p, residual = (one_block(state, X, y, True),), state.parameters, np.inf
+    for _ in range(20_000):
+        was, old = residual, state
+        blocks, p, bound = lean_sweep(blocks, p, priors, thrift, frame)
+        state = state.replace(**p._asdict(), gamma=blocks[0].gamma.T)
+        residual = moved((old, None), (state, None), profile)
+        if max(was, residual) < 1e-9:
+            break
+    return bound, residual
 
 
 def predict(X, profile, **given):
@@ -189,11 +243,13 @@ def predict(X, profile, **given):
 
 
 def forecast(X_new, n_sweeps, profile, **given):
-    """By the sweeps of fit_shared, over blocks of rows."""
-    (state, X, y, priors), (higher, above) = unpack(given, profile), unpack_above(given, profile)
-    rows, p, q = make_rows(X, y, len(given["beta1_mu"]) + 1), state.parameters, state.local
-    tilts = np.moveaxis(latents.per_component(q.xi1), 0, -1).swapaxes(0, 1)
-    blocks = (Block(rows, pg_mean(rows.b[:, None, :], tilts), q.gamma.T if q.xi1.ndim == 2 else None),)
+    """By the sweeps of fit_shared, or of method="structured", over blocks of rows."""
+    (state, X, y, priors), (higher, above), (thrift, frame) = unpack(given, profile), unpack_above(given, profile), unpack_thrift(given, profile)
+    blocks, p = (one_block(state, X, y, is_lean(thrift)),), state.parameters
+    if is_lean(thrift):
+        for _ in range(n_sweeps):
+            blocks, p, _ = lean_sweep(blocks, p, priors, thrift, frame)
+        return predict(X_new, profile, **outputs(state.replace(**p._asdict()), profile))
     for _ in range(n_sweeps):
         blocks, p, higher, _ = shared_means.higher_sweep(blocks, p, higher, priors, above)
     return predict(X_new, profile, **outputs(state.replace(**p._asdict()), profile))

@@ -22,6 +22,7 @@ CHAPTERS = {
     "engineering/fit": ["eq-stop"],
     "network/predict": ["eq-predict", "eq-pred-likelihood", "eq-pred-t"],
     "beyond/shared_means": ["eq-shared-q", "eq-shared-experts", "eq-shared-kl", "eq-shared-bound", "eq-shared-sweep"],
+    "beyond/structured": ["eq-lean-objective", "eq-lean-best", "eq-lean-frame", "eq-lean-shared", "eq-lean-row", "eq-lean-bound", "eq-lean-coefficients"],
 }
 CHAPTER_OF = {label: chapter for chapter, labels in CHAPTERS.items() for label in labels}
 
@@ -65,11 +66,13 @@ PRIORS = {
     "sigma0": ([], "float", "prior standard deviation of each gate coefficient"),
     "sigma1": ([], "float", "prior standard deviation of each output coefficient"),
     "beta1_m0": (["L-1", "h+1"], "float", "prior means of beta_1"), "beta0_m0": (["K-1", "D"], "float", "prior means of beta_0"),
-    "v00": ([], "float", "prior variance of each entry of A_0; 0: A_0 = 0")}
+    "v00": ([], "float", "prior variance of each entry of A_0; 0: A_0 = 0"),
+    "frame": (["K", "h", "h"], "float", "a frame of each expert, its directions as columns; no update moves it"),
+    "rank": ([], "int", "size of the block, 0 .. h")}
 FULL = {**DATA, **STATE, **PRIORS}
 ONLY_UNDER = {**dict.fromkeys(("a", "b", "a0", "b0"), {"noise": "gamma"}), **dict.fromkeys(("nu", "U", "nu0", "U0"), {"noise": "wishart"}),
               **dict.fromkeys(("beta1_m0", "beta0_m0"), {"prior_mean": "given"}),
-              **dict.fromkeys(("A0_mu", "A0_var", "v00"), {"expert_mean": "shared"})}
+              **dict.fromkeys(("A0_mu", "A0_var", "v00"), {"expert_mean": "shared"}), **dict.fromkeys(("frame", "rank"), {"latent_posterior": "low-rank"})}
 PARAMETERS = dict(list(STATE.items())[:10])
 
 
@@ -146,7 +149,7 @@ OPS = {
                             ("psi", "E[psi]"), ("psi2", "E[psi^2]"), ("xi", "tilts, not necessarily the best"),
                             ("b", "tosses"), ("kappa", "excess of heads"))}, {"value": row("nats")}),
 
-    "update_x": (2, "eq-latent-x", "Best q(x1 | z = k) given q(omega_1), q(beta_1) and the experts.", FULL, pick("mu", "Sigma")),
+    "update_x": (2, "eq-latent-x", "Best q(x1 | z = k), of the family latent_posterior, given q(omega_1), q(beta_1), the experts and, where experts or rows share something, q(z).", FULL, pick("mu", "Sigma")),
     "update_omega1": (2, "eq-output-tilt", "Best q(omega_1) given q(x1 | z) and q(beta_1), and the current gamma if shared; every stick, also those "
                       "that the label does not reach.", FULL, pick("xi1")),
     "update_omega0": (2, "eq-gate-tilt", "Best q(omega_0 | z) given q(beta_0); every stick.", FULL, pick("xi0")),
@@ -228,6 +231,13 @@ FLAGS = {
     "MeanWeights": ("eq-shared-q", "The experts' part in the shared mean: not weighted by E[tau], by rows or responsibilities instead, their average for their sum, or not divided by v0."),
     "MeanPull": ("eq-shared-experts", "An expert is pulled to 0 instead of the mean that all share, or its distance to that mean is measured from 0."),
     "MeanSpread": ("eq-shared-experts", "The variance of the shared mean left out where E|A_k - A_0|^2 is meant, or counted once instead of D times."),
+    "FamilyIgnored": ("eq-lean-best", "The covariances of the full posterior where a leaner one is asked for, or a family in the place of another."),
+    "InvertedFirst": ("eq-lean-best", "Inverted first and projected then: the diagonal of the covariance, or the mean of the covariances, where the precision is projected."),
+    "LeanMeans": ("eq-lean-objective", "Means made with the leaner covariances, or shared as they are: the best means of a leaner family are the old ones."),
+    "FrameSide": ("eq-lean-frame", "The frame transposed, not turned back, or its block of another size."),
+    "GroupWeights": ("eq-lean-shared", "The mean precision of what shares a covariance: not weighted by gamma, not divided by the sum of the weights, or of other rows or experts."),
+    "RowGaussian": ("eq-lean-row", "One Gaussian for a row made of averaged means or covariances, of experts that count alike, or of the likeliest expert alone."),
+    "LeanGap": ("eq-lean-bound", "A bound read off the log normalisers of the M-step, which hold for full covariances, or the entropy of the full posterior."),
     "Jensen": ("eq-pred-likelihood", "E[ln p] instead of ln E[p]: a lower bound, not the likelihood."),
 }
 

@@ -31,11 +31,18 @@ ALGORITHMS = {
               "matrix: E[Lambda_k] = nu_k U_k^-1"),
     "expert_mean": (["zero", "shared"], "prior mean of A_k: 0, or a matrix A_0 that all experts share, with rows N(0, v00 I) and q(A_0i) = N(A0_mu_i, A0_var_i I); every "
                     "sweep then begins with update_shared"),
+    "latent_posterior": (["full", "diagonal", "low-rank", "shared", "class-shared", "mean-field", "mean-field-diagonal", "mean-field-shared"],
+                         "what q(x1 | z) may be. full: a Gaussian for each row and expert. diagonal: with a diagonal covariance; low-rank: with frame_k S frame_k^T, S a block "
+                         "of the first rank coordinates and a diagonal; shared: with one covariance for all rows of an expert; class-shared: for its rows of each class. mean-field: "
+                         "one Gaussian for a row, the same under every expert (omega1 is shared then); mean-field-diagonal, mean-field-shared: with a diagonal covariance, with one for the rows of each class"),
+    "coefficients": (["full", "diagonal", "diagonal-inputs", "diagonal-output"], "covariances of q(A), q(beta_0) and q(beta_1): as they are, or the best diagonal ones; inputs: "
+                     "of V and beta0_S alone, output: of beta1_S alone. The means are the same"),
 }
 PROFILE = {**PARAMETRISATIONS, **ALGORITHMS}
 DEFAULT_PROFILE = {key: values[0] for key, (values, _) in PROFILE.items()}
 OPEN = {"inner": 1}                                     # any whole number from here on can be declared
-OPTIONAL = {"expert_mean": {"shared": "shared means"}}   # key -> value -> the optional suite of which its cases are: whoever does not declare it does not offer it
+LEANER = "leaner posteriors"
+OPTIONAL = {"expert_mean": {"shared": "shared means"}, **{key: dict.fromkeys(ALGORITHMS[key][0][1:], LEANER) for key in ("latent_posterior", "coefficients")}}   # key -> value -> the optional suite of which its cases are: whoever does not declare it does not offer it
 
 # parametrisation -> the arguments and results that it changes
 TOUCHES = {
@@ -51,9 +58,9 @@ BY_HAND = {"sticks": STICK_TABLES, "classes": {"stick_log_probs", "stick_counts"
 NOT_BY_B = {"stick_counts", "stick_log_bound", "pg_mean", "pg_var", "pg_kl"}          # their b counts tosses
 
 # what each operation on the whole state depends on; the rest may be ignored
-SWEEP = "X y beta1_mu beta1_S beta0_mu beta0_S M V a b gamma mu Sigma xi1 xi0 A0_mu A0_var v0 a0 b0 sigma0 sigma1 v00"
+SWEEP = "X y beta1_mu beta1_S beta0_mu beta0_S M V a b gamma mu Sigma xi1 xi0 A0_mu A0_var v0 a0 b0 sigma0 sigma1 v00 frame rank"
 DEPENDS = {name: text.split() for name, text in {
-    "update_x": "X y beta1_mu beta1_S M a b xi1", "update_omega1": "mu Sigma beta1_mu beta1_S gamma", "update_omega0": "X beta0_mu beta0_S",
+    "update_x": "X y beta1_mu beta1_S M a b xi1 gamma frame rank", "update_omega1": "mu Sigma beta1_mu beta1_S gamma", "update_omega0": "X beta0_mu beta0_S",
     "update_z": "X y beta1_mu beta1_S beta0_mu beta0_S M V a b mu Sigma xi1 xi0", "update_beta1": "y gamma mu Sigma xi1 sigma1 beta1_mu beta1_S",
     "update_beta0": "X gamma xi0 sigma0 beta0_mu beta0_S", "update_experts": "X gamma mu Sigma v0 a0 b0 M V a b A0_mu A0_var",
     "update_shared": "M a b v0 v00", "kl_shared": "A0_mu A0_var v00",
@@ -72,6 +79,8 @@ READERS = {
     "prior_mean": {"update_beta1", "update_beta0", "kl_beta1", "kl_beta0", "elbo"} | A_SWEEP,
     "noise": {"gamma_mean_log", "gamma_kl", "mng_kl", "wishart_mean_log_det", "wishart_kl", "mnw_kl", "predict", "update_x", "update_z", "update_experts", "update_shared", "elbo_expert", "kl_experts", "elbo"} | A_SWEEP,
     "expert_mean": {"update_shared", "update_experts", "kl_experts", "kl_shared", "elbo"} | A_SWEEP,
+    "latent_posterior": {"update_x", "update_z", "elbo_latent_entropy", "elbo"} | A_SWEEP,
+    "coefficients": {"update_beta1", "update_beta0", "update_experts", "kl_experts", "elbo"} | A_SWEEP,
 }
 
 

@@ -45,18 +45,20 @@ FORMULAS = {
     "stick_log_bound": f"sum_j (kappa_j psi_j - b_j (ln 2 + theta(xi_j) psi2_j/2 + K(xi_j))), {PG}",
 
     "update_x": "Sigma_nk = P^-1, mu_nk = P^-1 eta; P = diag(a_k/b_ki) + sum_l w_l B_l[:h,:h], eta_i = (a_k/b_ki) M_ki . x~_n + sum_l (kappa_l beta1_mu_li - w_l B_l[i,h]), "
-                f"w_l = b_l theta(xi1_nkl), {COINS}, {B1}, x~ = [x; 1], theta(t) = tanh(t/2)/(2t); Wishart: nu_k U_k^-1 for diag(a_k/b_ki), nu_k U_k^-1 M_k x~_n for its product with M_k x~_n",
+                f"w_l = b_l theta(xi1_nkl), {COINS}, {B1}, x~ = [x; 1], theta(t) = tanh(t/2)/(2t); Wishart: nu_k U_k^-1 for diag(a_k/b_ki), nu_k U_k^-1 M_k x~_n for its product with M_k x~_n; "
+                "diagonal: Sigma_nkii = 1/P_ii; low-rank: R [Pi(R^T P R)]^-1 R^T, R = frame_k, Pi keeps the first rank x rank entries and the diagonal; shared: "
+                "[sum_n gamma_nk P_nk / sum_n gamma_nk]^-1, class-shared: over rows of one class; mean-field: P_n = sum_k gamma_nk P_nk and eta_n likewise; mu = P^-1 eta always",
     "update_omega1": f"xi1_nkl = sqrt(tr(B_l E_nk)), {B1}, {X1}; shared: xi1_nl = sqrt(sum_k gamma_nk tr(B_l E_nk))",
     "update_omega0": "xi0_nj = sqrt(x~_n^T (beta0_S_j + beta0_mu_j beta0_mu_j^T) x~_n), x~ = [x; 1]",
     "update_z": f"gamma_nk = exp(s_nk)/sum_k' exp(s_nk'), s = T1 + R + H + T0; {OUTPUT}; {EXPERT} (Wishart: as in elbo_expert); {ENTROPY}; {GATE}",
     "update_beta1": "S_l = (I/sigma1^2 + sum_nk gamma_nk b_l theta(xi1_nkl) E_nk)^-1, mu_l = S_l (m0_l/sigma1^2 + sum_nk gamma_nk kappa_l [mu_nk; 1]), "
-                    f"m0 the prior mean, {COINS}, {X1}, theta(t) = tanh(t/2)/(2t)",
+                    f"m0 the prior mean, {COINS}, {X1}, theta(t) = tanh(t/2)/(2t); coefficients = diagonal: S_ii = 1/(S^-1)_ii, mu the same",
     "update_beta0": "S_j = (I/sigma0^2 + sum_n P_nj theta(xi0_nj) x~_n x~_n^T)^-1, mu_j = S_j (m0_j/sigma0^2 + sum_n (gamma_nj - P_nj/2) x~_n), P_nj = sum_{k>=j} gamma_nk, "
-                    "m0 the prior mean, x~ = [x; 1], theta(t) = tanh(t/2)/(2t)",
+                    "m0 the prior mean, x~ = [x; 1], theta(t) = tanh(t/2)/(2t); coefficients = diagonal: S_ii = 1/(S^-1)_ii, mu the same",
     "update_experts": "V_k = (I/v0 + sum_n gamma_nk x~_n x~_n^T)^-1, M_k = (sum_n gamma_nk mu_nk x~_n^T) V_k, a_k = a0 + sum_n gamma_nk/2, "
                       "b_ki = b0 + (1/2) sum_n gamma_nk ((mu_nki - M_ki . x~_n)^2 + Sigma_nkii) + |M_ki|^2/(2 v0), x~ = [x; 1]; Wishart: nu_k = nu0 + sum_n gamma_nk, "
                       "U_k = U0 + sum_n gamma_nk ((mu_nk - M_k x~_n)(mu_nk - M_k x~_n)^T + Sigma_nk) + M_k M_k^T/v0; shared mean: M_k = (A0_mu/v0 + sum_n gamma_nk mu_nk x~_n^T) V_k, "
-                      "and |M_ki - A0_mu_i|^2 + D A0_var_i for |M_ki|^2",
+                      "and |M_ki - A0_mu_i|^2 + D A0_var_i for |M_ki|^2; coefficients = diagonal: V_ii = 1/(V^-1)_ii, the rest the same",
     "update_shared": "A0_var_i = 1/(1/v00 + sum_k a_k/(b_ki v0)), A0_mu_i = A0_var_i sum_k (a_k/(b_ki v0)) M_ki; both 0 where v00 = 0",
 
     "elbo_output": f"sum_nk gamma_nk T1_nk, {OUTPUT}",

@@ -69,7 +69,7 @@ def profile_of(op, case, arguments):
         profile.setdefault("gamma", "rate")
     if op in ("stick_log_probs", "stick_counts", "stick_logits") or {"beta0_mu", "beta0", "xi0"} & set(arguments):
         profile.setdefault("sticks", "K-1")
-    keys = ("omega1", "inner", "order", "tilts", "tilt_start", "experts", "prior_mean", "noise", "expert_mean", "gamma", "sticks")
+    keys = ("omega1", "inner", "order", "tilts", "tilt_start", "experts", "prior_mean", "noise", "expert_mean", "latent_posterior", "coefficients", "gamma", "sticks")
     return {key: profile[key] for key in keys if key in profile}
 
 

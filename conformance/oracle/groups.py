@@ -7,6 +7,7 @@ import choice_cases
 import integral_cases
 import integrals
 import large_cases
+import lean_cases
 import network
 import network_cases
 import shared_cases
@@ -92,6 +93,7 @@ SETTLED = ("{}sweeps over mpmath numbers of 24 digits until the residual is belo
            "a residual of 1e-7 (float32: 1e-4), besides rounding; a residual that should be 0 may be 1e-8 (float32: 1e-3)")
 NEWER = {"suite": "2026.12", "date": "2026-11-30"}
 SHARED = {"suite": "2026.12.1", "date": "2026-12-01"}       # an optional suite: the mean that all experts share
+LEAN = {"suite": "2026.12.2", "date": "2026-12-01"}         # an optional suite: leaner posteriors
 
 GROUPS = {group.name: group for group in (
     Group("sticks", 0, special_cases.sticks, **NEWER),
@@ -120,5 +122,10 @@ GROUPS = {group.name: group for group in (
     Group("shared_sweeps", 4, shared_cases.trajectories, **SHARED),
     Group("shared_fixed_points", 5, shared_cases.fixed_points, method=SETTLED.format("canonical "), **SHARED),
     Group("shared_forecasts", 6, shared_cases.forecasts, **SHARED, method=f"sweeps over mpmath numbers of 50 digits, then {HALVED.format('1e-6')}; {SLACK}"),
+    Group("lean_updates", 2, lean_cases.updates, **LEAN),
+    Group("lean_bound", 3, lean_cases.bound, **LEAN),
+    Group("lean_sweeps", 4, lean_cases.trajectories, **LEAN),
+    Group("lean_fixed_points", 5, lean_cases.fixed_points, method=SETTLED.format("canonical "), **LEAN),
+    Group("lean_forecasts", 6, lean_cases.forecasts, **LEAN, method=f"sweeps over mpmath numbers of 50 digits, then {HALVED.format('1e-6')}; {SLACK}"),
     Group("likelihood", 6, integral_cases.likelihoods, **NEWER, method=f"{HALVED.format('1e-7')}; {SLACK}"),
 )}

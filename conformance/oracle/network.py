@@ -1,7 +1,7 @@
 """The network, update by update and term by term: levels 1 to 5, in loops, straight from the equations.
 
 A state is a dictionary of nested lists; X has no padding, y counts from 0, b is a rate.  A choice of the profile that changes an update
-(tilts, tilt_start, experts, prior_mean) stands in the state under its name; noise is Wishart where the state has nu and U instead of a and b, and the experts
+(tilts, tilt_start, experts, prior_mean, latent_posterior, coefficients) stands in the state under its name; noise is Wishart where the state has nu and U instead of a and b, and the experts
 share a mean where it has A0_mu and A0_var.
 """
 
@@ -10,6 +10,7 @@ from mpmath import mp, mpf
 from level0 import counts
 from loops import diagonal, dot, inverse, log_det, quadratic, times, trace, trace_product, zeros
 from special import digamma, log, log_gamma, theta, tilt_kl
+import lean
 import shared
 import wishart
 
@@ -163,10 +164,10 @@ def pull(s, k, xt):
 def update_x(s):
     L, h = len(s["beta1_mu"]) + 1, len(s["M"][0])
     B = [second_moment(m, S) for m, S in zip(s["beta1_mu"], s["beta1_S"], strict=True)]
-    mu, Sigma = [], []
+    mu, Sigma, natural = [], [], []
     for n, (b, kappa) in enumerate(labels(s["y"], L)):
         xt = pad(s["X"][n])
-        mu_n, Sigma_n = [], []
+        mu_n, Sigma_n, natural_n = [], [], []
         for k in range(len(s["M"])):
             P, eta = pull(s, k, xt)
             for Bl, m, xi, bl, kl in zip(B, s["beta1_mu"], tilt1(s["xi1"], n, k), b, kappa, strict=True):
@@ -175,12 +176,14 @@ def update_x(s):
                     eta[i] += kl * m[i] - omega * Bl[i][h]
                     for j in range(h):
                         P[i][j] += omega * Bl[i][j]
+            natural_n.append((P, eta))
             S = inverse(P)
             Sigma_n.append(S)
             mu_n.append(times(S, eta))
         mu.append(mu_n)
         Sigma.append(Sigma_n)
-    return {"mu": mu, "Sigma": Sigma}
+        natural.append(natural_n)
+    return {"mu": mu, "Sigma": Sigma} if lean.chosen(s) == "full" else lean.latents(s, natural)
 
 
 def update_omega1(s):
@@ -254,6 +257,15 @@ def coefficients(gram, linear, sigma, m0=None):
     return times(S, linear), S
 
 
+def precision(gram, sigma):
+    return [[v + (1 / sigma ** 2 if i == j else 0) for j, v in enumerate(row)] for i, row in enumerate(gram)]
+
+
+def spreads(s, field, grams, fits, sigma):
+    """Covariances of coefficients: as they are, or the best diagonal ones."""
+    return [lean.thinned(precision(gram, s[sigma])) for gram in grams] if lean.is_thin(s, field) else [S for _, S in fits]
+
+
 def step_beta1(s):
     s = pooled(s)
     J, h = len(s["beta1_mu"]), len(s["M"][0])
@@ -268,7 +280,7 @@ def step_beta1(s):
                     for j in range(h + 1):
                         gram[l][i][j] += w * E[i][j]
     fits = [coefficients(gram[l], linear[l], s["sigma1"], m0) for l, m0 in enumerate(prior_means(s, "beta1"))]
-    return {"beta1_mu": [mu for mu, _ in fits], "beta1_S": [S for _, S in fits]}
+    return {"beta1_mu": [mu for mu, _ in fits], "beta1_S": spreads(s, "beta1_S", gram, fits, "sigma1")}
 
 
 def step_beta0(s):
@@ -284,7 +296,7 @@ def step_beta0(s):
                 for q in range(D):
                     gram[j][p][q] += w * xt[p] * xt[q]
     fits = [coefficients(gram[j], linear[j], s["sigma0"], m0) for j, m0 in enumerate(prior_means(s, "beta0"))]
-    return {"beta0_mu": [mu for mu, _ in fits], "beta0_S": [S for _, S in fits]}
+    return {"beta0_mu": [mu for mu, _ in fits], "beta0_S": spreads(s, "beta0_S", gram, fits, "sigma0")}
 
 
 def update_experts(s):
@@ -304,7 +316,7 @@ def update_experts(s):
         V = inverse(P)
         M = [times(V, row) for row in cross]
         out["M"].append(M)
-        out["V"].append(V)
+        out["V"].append(lean.thinned(P) if lean.is_thin(s, "V") else V)
         if "nu" in s:
             out["nu"].append(s["nu0"] + total)
             out["U"].append(wishart.spread(s, k, M))

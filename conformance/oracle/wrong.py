@@ -159,11 +159,11 @@ def right_function(op):
     return lambda **q: OPS[op](**q, **more)
 
 
-def wrong_answers(group, case, built, table):
+def wrong_answers(group, case, built, table, most=(ENTRIES, FEW)):
     """What is stored for one case: {"at": {output: places}, "wrong": {key: {output: entries there}}}."""
     op, found, profile = case["op"], {}, case.get("profile", {})
     right = {name: [mpf(v) if not isinstance(v, str) else mpf(v) for v in numbers(value)] for name, value in built["out"].items()}
-    arguments = {name: exact(value) if name in ("y", "n_sweeps") else real(value) for name, value in case["in"].items()}
+    arguments = {name: exact(value) if name in ("y", "n_sweeps", "rank") else real(value) for name, value in case["in"].items()}
     options = {key: profile[key] for key in case.get("options", ())}
     for key, bug in table.items():
         try:
@@ -177,7 +177,7 @@ def wrong_answers(group, case, built, table):
         moved = {name: outs[name] for name in right if differs(outs[name], right[name], built["tol"]["f64"][name])}
         if moved:
             found[key] = moved
-    most = ENTRIES if len(right) < 6 else FEW
+    most = most[len(right) >= 6]
     places = {name: entries(right[name], [w[name] for w in found.values() if name in w], most) for name in right if right[name]}
     stored = {key: {name: [ten_digits(values[i]) for i in places[name]] for name, values in moved.items()} for key, moved in found.items()}
     return {"at": {name: at for name, at in places.items() if len(at) < len(right[name])}, "wrong": stored}
@@ -202,18 +202,24 @@ def group_file(group, built):
     from wrong_level0 import BUGS as FIRST
     from wrong_level1 import BUGS as SECOND
     from wrong_msteps import BUGS as FOURTH
+    from wrong_lean import MINE
+    from wrong_lean import OTHERS as LEAN
     from wrong_shared import joined
     from wrong_updates import BUGS as THIRD
     from wrong_updates import CONVENTIONS
     choices = CONVENTIONS if group.level in (2, 3, 4, 5) else []
-    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST)).items()}
+    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST), LEAN).items()}
+    lean = group.name.startswith("lean_")
     cases, used, built = {}, {}, {case["id"]: case for case in built}
     for case in group.cases() if not group.name.startswith("large_") else ():      # bugs of sizes have no value of their own
         op = case["op"]
         if case["in"].get("n_sweeps", 1) > 1 and op != "forecast":
             continue                                        # the first sweep has the name
         target = built[f"L{group.level}-{op}-{case['id']}"]
-        stored = wrong_answers(group, case, target, tables.get(op, {}))
+        bugs = tables.get(op, {})
+        if lean:                                            # of the plain model's bugs those that the case is there for
+            bugs = {key: bug for key, bug in bugs.items() if bug.flag in (*(MINE if group.level < 4 else ()), *case["flags"])}
+        stored = wrong_answers(group, case, target, bugs, (FEW, 2) if lean else (ENTRIES, FEW))
         if stored["wrong"]:
             cases[target["id"]] = {name: part for name, part in stored.items() if part}
             used.setdefault(op, set()).update(stored["wrong"])

@@ -174,10 +174,10 @@ OTHERS = {"update_shared": UPDATE, "update_experts": EXPERTS, "kl_shared": KL_SH
           "stationarity": [UNMOVED, *SWEEPS], "forecast": SWEEPS}
 
 
-def joined(tables):
-    """The wrong formulas of all operations; those of here after those of the plain model."""
+def joined(tables, *more):
+    """The wrong formulas of all operations; those of here after those of the plain model, and more after these."""
     out = {}
-    for table in (*tables, OTHERS):
+    for table in (*tables, OTHERS, *more):
         for op, bugs in table.items():
             out[op] = [*out.get(op, ()), *bugs]
     return out
