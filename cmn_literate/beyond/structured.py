@@ -42,12 +42,14 @@ def shared_inverse(P, weight, groups):
     """Best covariance that all rows of a group share: the inverse of their mean
     precision.  [eq-lean-shared]
 
-    P (N,K,h,h), weight (N,K) >= 0, groups (N,) -> (N,K,h,h)
+    P (N,K,h,h), weight (N,K) >= 0, groups (N,) -> (N,K,h,h); where an expert has no
+    weight in a group any covariance is best, and its rows there count alike
     """
     out = np.empty_like(P)
     for g in np.unique(groups):
         rows = groups == g
-        share = weight[rows] / weight[rows].sum(0)
+        weights = np.where(weight[rows].sum(0) > 0, weight[rows], 1.0)
+        share = weights / weights.sum(0)
         out[rows] = spd_inverse(np.einsum("nk,nkij->kij", share, P[rows]))[0]
     return out
 

@@ -197,6 +197,12 @@ def test_shared_covariance_is_an_inverse_of_means_and_no_mean_of_inverses():
         assert_allclose(found[at, k], np.tile(np.linalg.inv(mean), (at.sum(), 1, 1)), rtol=1e-10)
         assert np.linalg.slogdet(found[at, k][0])[1] < np.linalg.slogdet(np.average(np.linalg.inv(P[at, k]), axis=0, weights=weight[at, k]))[1]
 
+    weight[groups == 1, 0] = 0.0                                               # an expert without rows of this group
+    again = shared_inverse(P, weight, groups)
+    assert_allclose(again[groups == 1, 0], np.tile(np.linalg.inv(P[groups == 1, 0].mean(0)), (3, 1, 1)), rtol=1e-10)
+    assert_allclose(again[:, 1], found[:, 1], rtol=1e-12)
+    assert_allclose(again[groups == 0], found[groups == 0], rtol=1e-12)
+
 
 def test_the_frame_of_noise_and_evidence_loses_nothing_for_evidence_in_proportion():
     rng = np.random.default_rng(2)

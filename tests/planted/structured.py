@@ -16,6 +16,7 @@ FAULTS = [
     ("structured-mean-field-of-equal-experts", 'P = np.einsum("nk,nkij->nij", weight, P)[:, None]', 'P = np.einsum("nk,nkij->nij", 0 * weight + 1 / weight.shape[1], P)[:, None]', TESTS),
     ("structured-mean-field-mean-of-means", 'np.einsum("nk,nkij,nkj->ni", weight, P, mu)', 'np.einsum("nk,nkij,nkj->ni", 0 * weight + 1 / weight.shape[1], P, mu)', TESTS),
     ("structured-mean-field-weighs-rows", "np.ones((len(X), 1))", "weight[:, :1]", TESTS),
+    ("structured-shared-without-weight", "np.where(weight[rows].sum(0) > 0, weight[rows], 1.0)", "weight[rows]", TESTS),
     ("structured-by-class-by-all", '"by-class": lambda: shared_inverse(P, weight, y)', '"by-class": lambda: shared_inverse(P, weight, 0 * y)', TESTS),
     ("structured-rank-forgotten", '"framed": lambda: framed_inverse(P, frame, rank)', '"framed": lambda: framed_inverse(P, frame)', TESTS),
     ("structured-table-diagonal-is-full", '"diagonal": Family(True, "axes")', '"diagonal": Family(True, "free")', TESTS),
