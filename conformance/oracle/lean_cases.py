@@ -74,7 +74,7 @@ def updates():
     yield c("diagonal_all_sizes_different", "N, K, h = 8, 6, 3.", "ColumnMajor InvertedFirst", p.CANARY, "diagonal")
     yield c("diagonal_one_dimension", "h = 1: the numbers of the full posterior.", "RateScale", BINARY, "diagonal")
     yield c("diagonal_zero_tilts", "Tilts 0.", "ZeroTilt InvertedFirst", p.change(FLAT, xi1=p.constant(FLAT["xi1"], 0)), "diagonal")
-    yield c("diagonal_extreme", "Logits of +-1000: finite.", "HugeTilt InvertedFirst LeanMeans", EXTREME, "diagonal")
+    yield c("diagonal_extreme", "Logits of +-1000: finite.", "HugeTilt InvertedFirst LeanMeans", EXTREME, "diagonal", safety=128)
     yield c("diagonal_no_rows", "No row, no Gaussian.", "EmptyExpert", rowless(FLAT), "diagonal")
     yield c("low_rank_0", "A diagonal along a frame that is not orthogonal.", "FrameSide LeanMeans FamilyIgnored", framed(FLAT, "flat", 0), "low-rank")
     yield c("low_rank_1", "A block of one direction is a number: rank 1 is rank 0.", "FrameSide InvertedFirst LeanMeans", framed(p.GENERAL, "general", 1), "low-rank")
@@ -86,7 +86,7 @@ def updates():
     yield c("shared_one_expert", "K = 1: every weight is 1.", "SingleExpert InvertedFirst LeanMeans", SINGLE, "shared")
     yield c("shared_one_row", "One row shares with nobody: the numbers of the full posterior.", "GroupWeights", first_row(FLAT), "shared")
     yield c("shared_no_rows", "No row, no 0/0.", "EmptyExpert", rowless(FLAT), "shared")
-    yield c("shared_extreme", "Logits of +-1000 of rows whose evidence differs: finite.", "HugeTilt GroupWeights InvertedFirst", EXTREME, "shared")
+    yield c("shared_extreme", "Logits of +-1000 of rows whose evidence differs: finite.", "HugeTilt GroupWeights InvertedFirst", EXTREME, "shared", safety=128)
     yield c("class_shared", "An expert's rows of each class.", "GroupWeights InvertedFirst LeanMeans FamilyIgnored", TRIO, "class-shared")
     yield c("class_shared_one_class", "All rows of the last class: shared by all of them.", "GroupWeights InvertedFirst", p.change(TRIO, y=[2] * 6), "class-shared")
     yield c("class_shared_each_its_own", "No two rows of a class: the numbers of the full posterior.", "GroupWeights", p.change(first_row(FLAT), **{
