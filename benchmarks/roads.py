@@ -5,6 +5,8 @@
 Every function *_rows() yields lines to print.
 """
 import os
+import subprocess
+import sys
 
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
@@ -16,6 +18,7 @@ import numpy as np
 from autograd import grad
 from sweep import PIECE, best_times, sweep_work
 
+from cmn_literate.engineering import gradients
 from cmn_literate.engineering.coordinates import Shapes, pack, to_white, unpack
 from cmn_literate.engineering.gradients import class_log_probs, explicit_value_and_grad, likelihood_value_and_grad
 from cmn_literate.roads.likelihood import explicit_log_joint, log_likelihood
@@ -27,7 +30,7 @@ from cmn_literate.network.simulate import Priors, sample_theta
 N, D_IN, K = 400, 2, 10
 
 
-def problem(L):
+def problem(L, K=K):
     """Sizes, parameters with moderate logits, inputs and labels: N=400, d=2, K=10, h=L-1."""
     rng, shapes = np.random.default_rng(0), Shapes(K, L - 1, L, D_IN)
     theta = sample_theta(Priors(v0=2.0, a0=4.0, b0=3.0, sigma0=1.5, sigma1=1.5), *shapes, rng)
@@ -89,6 +92,25 @@ def likelihood_rows():
         yield f"{L:>3} {ours * 1e3:>14.2f} {sweep * 1e3:>9.2f} {ours / sweep:>6.2f} {slow * 1e3:>12.1f}"
 
 
+def one_process(K, piece):
+    """Best CPU ms of a value with its slopes, L=2, where nothing large has been freed before."""
+    gradients.PIECE = piece
+    shapes, theta, X, y = problem(2, K)
+    nodes, phi = latent_nodes(shapes, 32), pack(theta)
+    return best_times([lambda: likelihood_value_and_grad(phi, X, y, shapes, nodes)])[0] * 1e3
+
+
+def memory_rows():
+    """What the piece buys from which working memory is cut, in fresh processes."""
+    yield "memory to work in, N=400 d=2 L=2, value+grad ms in fresh processes (median of 5): made for itself, then cut from a larger piece"
+    yield f"{'K':>3} {'itself':>8} {'piece':>8} {'ratio':>6}"
+    for experts in (10, 40):
+        times = np.array([[float(subprocess.run([sys.executable, __file__, str(experts), str(piece)], check=True, capture_output=True, text=True).stdout)
+                           for piece in (1, gradients.PIECE)] for _ in range(5)])
+        itself, cut = np.median(times, axis=0)
+        yield f"{experts:>3} {itself:>8.2f} {cut:>8.2f} {cut / itself:>6.2f}"
+
+
 def mle_rows():
     """Maximum likelihood: one step (gradient and AdaBelief) of the network and of the exact objective."""
     yield "maximum likelihood, N=400 d=2 K=10: the network's gradient by hand and by autograd, then whole steps of AdaBelief"
@@ -103,6 +125,9 @@ def mle_rows():
 
 
 def main():
+    if len(sys.argv) == 3:
+        print(one_process(*map(int, sys.argv[1:])))
+        return
     for name, function in list(globals().items()):
         if name.endswith("_rows"):
             for row in function():

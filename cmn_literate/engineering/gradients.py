@@ -6,11 +6,11 @@ and nodes, without an exponential in the inner loop. The numbers are those of th
 and of autograd to $10^{-10}$ of the largest slope, for moderate logits and for extreme ones.
 """
 
-__all__ = ["BLOCK", "ROWS", "stick_sigmoids", "chunks", "stick_integrals", "extreme_integrals",
-           "class_blocks", "gate_terms", "sum_over_rows", "mean_maps_grad", "spread_maps_grad",
-           "likelihood_value_and_grad", "class_log_probs", "add_term", "white_result",
-           "explicit_value_and_grad", "marginal_value_and_grad", "NetworkRows", "network_rows",
-           "network_value_and_grad"]
+__all__ = ["BLOCK", "ROWS", "PIECE", "working_memory", "stick_sigmoids", "chunks",
+           "stick_integrals", "extreme_integrals", "class_blocks", "gate_terms", "sum_over_rows",
+           "mean_maps_grad", "spread_maps_grad", "likelihood_value_and_grad", "class_log_probs",
+           "add_term", "white_result", "explicit_value_and_grad", "marginal_value_and_grad",
+           "NetworkRows", "network_rows", "network_value_and_grad"]
 
 
 # book/engineering/gradients.ipynb, cell gradients-02
@@ -33,6 +33,12 @@ from cmn_literate.network.simulate import Theta
 # book/engineering/gradients.ipynb, cell gradients-06
 BLOCK = 30_000             # numbers worked on at a time: they stay in the cache
 ROWS = 256                 # rows at a time
+PIECE = 400_000            # what the memory to work in is cut from: 3.2 MB
+
+
+def working_memory(size=BLOCK):
+    """(2, size) numbers to work in, with anything in them.  [eq-lik-sigmoids]"""
+    return np.empty(max(PIECE, 2 * size))[:2 * size].reshape(2, size)
 
 
 # book/engineering/gradients.ipynb, cell gradients-07
@@ -84,7 +90,7 @@ def stick_integrals(minus_means, minus_spreads, weights, work=None):
                 minus_means[:, some], minus_spreads[:, some], weights)
         return log_f, slopes
     if work is None or work.shape[1] < max(BLOCK, S * n):
-        work = np.empty((2, max(BLOCK, S * n)))
+        work = working_memory(max(BLOCK, S * n))
     e_means, e_spreads = np.exp(minus_means), np.exp(minus_spreads)
     f, slopes = np.zeros((K, n)), np.zeros((S, K, len(weights), n))
     for k, q in chunks(S, K, Q, max(n, 1)):
@@ -168,7 +174,7 @@ def sum_over_rows(beta0, Xt, y, maps, rows, spreads, weights, count=None):
     log_gate, stop = gate_terms(beta0 @ Xt)
     maps_bar, C_bar, value = np.zeros(maps.shape), np.zeros((J, K, r)), 0.0
     rho, rows_bar = np.empty(log_gate.shape), np.empty(rows.shape)
-    work = np.empty((2, BLOCK))
+    work = working_memory()
     mixed = not r                               # one node: small blocks cost more
     for block, S, flip in class_blocks(y, J, mixed):
         flat, x = maps[:S].reshape(S * K, E), rows[:, block]
@@ -287,7 +293,7 @@ def class_log_probs(theta, X, nodes):
     X, _, z, w = check_data(X, None, theta_shapes(theta), nodes, labels=False)
     Xt, W, spreads = pad(X).T, mean_maps(theta), spread_maps(theta) @ z.T
     (J, K, _), log_gate = spreads.shape, gate_terms(theta.beta0 @ Xt)[0]
-    out, work = np.empty((J + 1, len(X))), np.empty((2, max(BLOCK, J * ROWS)))
+    out, work = np.empty((J + 1, len(X))), working_memory(max(BLOCK, J * ROWS))
     for start in range(0, len(X), ROWS):
         rows = slice(start, min(start + ROWS, len(X)))
         psi, gate, n = W @ Xt[:, rows], log_gate[:, rows], rows.stop - start
