@@ -13,7 +13,7 @@ import numpy as np
 
 from cmn_literate import __version__, regress
 from cmn_literate.commands import (
-    Refused, add_table_options, check_out, note, rows_for, say, seed, silence, source_of_rows, typed, write_table, writing)
+    Refused, add_fit_options, add_table_options, check_out, note, rows_for, say, silence, source_of_rows, typed, write_table, writing)
 from cmn_literate.inputs import CONSTRAINTS, USUAL, check_classes, encode_labels
 from cmn_literate.learners import check_learner_weights, find_learner
 from cmn_literate.row_sources import RowSource, SelectedSource
@@ -234,13 +234,8 @@ def add_fit(commands):
         p.add_argument(flag, type=typed(name), default=default, metavar=letter, help=f"{meaning} ({rule.none if default is None else default})")
     p.add_argument("--memory", type=typed("memory"), metavar="BYTES", help=f"{CONSTRAINTS['memory'][1]}: a number, or a text such as 512MB "
                    "(half of this machine's)")
-    p.add_argument("--seed", type=seed, default=0, help="seed of the starts and of --holdout (0)")
     p.add_argument("--resume", metavar="FILE", help="keep the run in this file, also after Ctrl-C, and go on from it if it is there")
-    p.add_argument("--out", metavar="MODEL", help="write the model to this file, e.g. model.npz")
-    scored = p.add_mutually_exclusive_group()
-    scored.add_argument("--test", metavar="DATA", help="score the fit on these rows")
-    scored.add_argument("--holdout", type=typed("holdout"), metavar="F", help="do not fit this share of the rows, score the fit on them")
-    p.add_argument("-v", "--verbose", action="store_true", help="say what will be done and show progress, even if nobody looks at a terminal")
+    add_fit_options(p)
     add_table_options(p)
     p.set_defaults(run=fit)
 

@@ -152,6 +152,16 @@ def mark(text):
     return text
 
 
+def add_fit_options(p):
+    """What all commands that fit are asked alike."""
+    p.add_argument("--seed", type=seed, default=0, help="seed of the starts and of --holdout (0)")
+    p.add_argument("--out", metavar="MODEL", help="write the model to this file, e.g. model.npz")
+    scored = p.add_mutually_exclusive_group()
+    scored.add_argument("--test", metavar="DATA", help="score the fit on these rows")
+    scored.add_argument("--holdout", type=typed("holdout"), metavar="F", help="do not fit this share of the rows, score the fit on them")
+    p.add_argument("-v", "--verbose", action="store_true", help="say what will be done and show progress, even if nobody looks at a terminal")
+
+
 def add_table_options(p):
     p.add_argument("--delimiter", type=mark, default=",", metavar="C", help="what separates the cells: one character, or tab (,)")
     p.add_argument("--decimal", choices=(".", ","), default=".", help="the decimal mark of the numbers (.)")

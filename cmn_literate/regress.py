@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 
 from cmn_literate.commands import (
-    Refused, add_table_options, check_out, note, rows_for, say, seed, source_of_rows, typed, write_table, writing)
+    Refused, add_fit_options, add_table_options, check_out, note, rows_for, say, source_of_rows, typed, write_table, writing)
 from cmn_literate.storage import read_arrays
 
 
@@ -137,11 +137,6 @@ def add_regress(commands):
             ("--experts", "n_experts", "K", 10, "number of experts (10)"), ("--latent-dim", "latent_dim", "H", None, "latent dimensions, for --link learned (1)"),
             ("--n-init", "n_init", "R", 1, "starts whose densities are averaged (1)"), ("--max-sweeps", "max_sweeps", "N", 300, "most sweeps of a start (300)")]:
         p.add_argument(flag, type=typed(name), default=default, metavar=letter, help=meaning)
-    p.add_argument("--seed", type=seed, default=0, help="seed of the starts and of --holdout (0)")
-    p.add_argument("--out", metavar="MODEL", help="write the model to this file, e.g. model.npz")
-    scored = p.add_mutually_exclusive_group()
-    scored.add_argument("--test", metavar="DATA", help="score the fit on these rows")
-    scored.add_argument("--holdout", type=typed("holdout"), metavar="F", help="do not fit this share of the rows, score the fit on them")
-    p.add_argument("-v", "--verbose", action="store_true", help="say what will be done and show progress, even if nobody looks at a terminal")
+    add_fit_options(p)
     add_table_options(p)
     p.set_defaults(run=regress)

@@ -148,13 +148,13 @@ def test_file(name):
 
 
 def run_tests(files, folder):
-    """("file::test", output) of the first test that failed, or ("", output)."""
+    """("file::test", output) of the first test that failed or whose fixture did, or ("", output)."""
     here = "import cmn_literate, pathlib, sys; sys.exit(pathlib.Path(cmn_literate.__file__).parent.parent != pathlib.Path.cwd())"
     assert run(["-c", here], folder)[0] == 0, "the copy is not what would be tested"
     code, output = run(["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *map(test_file, files)], folder)
     if code not in (0, 1):                             # no such file, nothing collected, a collection error: nobody has looked
         raise ValueError(f"pytest ended with {code} on {', '.join(files)}")
-    failed = re.findall(r"^FAILED (?:\w+/)*(.+?)(?: - .*)?$", output, re.MULTILINE)
+    failed = re.findall(r"^(?:FAILED|ERROR) (?:\w+/)*(.+?)(?: - .*)?$", output, re.MULTILINE)
     return (failed[0] if code else ""), output
 
 
