@@ -16,7 +16,7 @@ import time
 import autograd.numpy as anp
 import numpy as np
 from autograd import grad
-from sweep import PIECE, best_times, sweep_work
+from sweep import SCRATCH, best_times, sweep_work
 
 from cmn_literate.engineering import gradients
 from cmn_literate.engineering.coordinates import Shapes, pack, to_white, unpack
@@ -39,11 +39,11 @@ def problem(L, K=K):
 
 def log_sigmoid_pass(count):
     """A function that computes ln sigma(t) of so many numbers once, in pieces that stay in the cache."""
-    t, out, part = 3 * np.random.default_rng(0).normal(size=count), np.empty(PIECE), np.empty(PIECE)
+    t, out, part = 3 * np.random.default_rng(0).normal(size=count), np.empty(SCRATCH), np.empty(SCRATCH)
 
     def work():
-        for start in range(0, count, PIECE):
-            piece = t[start:start + PIECE]
+        for start in range(0, count, SCRATCH):
+            piece = t[start:start + SCRATCH]
             o, e = out[:piece.size], part[:piece.size]
             np.abs(piece, out=e)
             np.negative(e, out=e)
@@ -94,7 +94,7 @@ def likelihood_rows():
 
 def one_process(K, piece):
     """Best CPU ms of a value with its slopes, L=2, where nothing large has been freed before."""
-    gradients.PIECE = piece
+    gradients.SCRATCH = piece
     shapes, theta, X, y = problem(2, K)
     nodes, phi = latent_nodes(shapes, 32), pack(theta)
     return best_times([lambda: likelihood_value_and_grad(phi, X, y, shapes, nodes)])[0] * 1e3
@@ -106,7 +106,7 @@ def memory_rows():
     yield f"{'K':>3} {'itself':>8} {'piece':>8} {'ratio':>6}"
     for experts in (10, 40):
         times = np.array([[float(subprocess.run([sys.executable, __file__, str(experts), str(piece)], check=True, capture_output=True, text=True).stdout)
-                           for piece in (1, gradients.PIECE)] for _ in range(5)])
+                           for piece in (1, gradients.SCRATCH)] for _ in range(5)])
         itself, cut = np.median(times, axis=0)
         yield f"{experts:>3} {itself:>8.2f} {cut:>8.2f} {cut / itself:>6.2f}"
 

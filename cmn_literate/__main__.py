@@ -13,7 +13,7 @@ import numpy as np
 
 from cmn_literate import __version__, regress
 from cmn_literate.commands import (
-    Refused, add_fit_options, add_table_options, check_out, note, rows_for, say, silence, source_of_rows, typed, write_table, writing)
+    Refused, add_fit_options, add_table_options, add_weight_option, check_out, note, rows_for, say, silence, source_of_rows, typed, write_table, writing)
 from cmn_literate.inputs import CONSTRAINTS, USUAL, check_classes, encode_labels
 from cmn_literate.learners import check_learner_weights, find_learner
 from cmn_literate.row_sources import RowSource, SelectedSource
@@ -221,8 +221,7 @@ def add_fit(commands):
                    "all columns but the target and --weight are features, of numbers; - reads a CSV file from standard input")
     p.add_argument("--target", required=True, metavar="COLUMN", help="the column that holds the class, text or number; empty, ?, "
                    "NA, N/A, NaN, null and None, in capitals or not, mean missing and are refused, here and in the other columns")
-    p.add_argument("--weight", metavar="COLUMN", help="the column that says how often each row counts, a number >= 0: 2 is the row twice, 0 no row; "
-                   "rows that are scored count once each")
+    add_weight_option(p)
     p.add_argument("--class-weight", action="append", default=[], metavar="LABEL=FACTOR", help="multiply the weights of a class's rows by a "
                    "factor, as often as wanted; or balanced: the same weight in all for every class")
     p.add_argument("--method", default=USUAL["method"], choices=list(CONSTRAINTS["method"][0].allowed),

@@ -152,6 +152,11 @@ def mark(text):
     return text
 
 
+def add_weight_option(p):
+    p.add_argument("--weight", metavar="COLUMN", help="the column that says how often each row counts, a number >= 0: 2 is the row twice, 0 no row; "
+                   "rows that are scored count once each")
+
+
 def add_fit_options(p):
     """What all commands that fit are asked alike."""
     p.add_argument("--seed", type=seed, default=0, help="seed of the starts and of --holdout (0)")

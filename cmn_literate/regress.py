@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 
 from cmn_literate.commands import (
-    Refused, add_fit_options, add_table_options, check_out, note, rows_for, say, source_of_rows, typed, write_table, writing)
+    Refused, add_fit_options, add_table_options, add_weight_option, check_out, note, rows_for, say, source_of_rows, typed, write_table, writing)
 from cmn_literate.storage import read_arrays
 
 
@@ -30,16 +30,17 @@ def levels(text):
     return found
 
 
-def read_rows(path, args, columns=None):
-    """X (N, d), y (N,), the names of the d columns and that of the target, which is a column of numbers like the others."""
-    source = source_of_rows(path, args, columns=columns)
+def read_rows(path, args, columns=None, weight=None):
+    """X (N, d), y (N,), weight (N,) or None, the names of the d columns and that of the target, a column of numbers like the others."""
+    source = source_of_rows(path, args, columns=columns, weight=weight)
     target = next((name for name in map(plain_name, (args.target, args.target.strip())) if name in source.columns), None)
     if target is None:
         raise Refused(f"{path}: no column {args.target!r}; it has {', '.join(source.columns)}")
     if len(source.columns) < 2:
         raise Refused(f"{path}: expected a column beside {target!r}")
-    rows, at = np.concatenate([block for block, *_ in source.blocks()]), source.columns.index(target)
-    return np.delete(rows, at, 1), rows[:, at], tuple(name for name in source.columns if name != target), target
+    blocks, at = list(source.blocks()), source.columns.index(target)
+    rows, count = np.concatenate([block[0] for block in blocks]), None if weight is None else np.concatenate([block[2] for block in blocks])
+    return np.delete(rows, at, 1), rows[:, at], count, tuple(name for name in source.columns if name != target), target
 
 
 def plain_name(name):
@@ -48,20 +49,20 @@ def plain_name(name):
 
 
 def parts(args):
-    """X, y of the rows to fit, the names of the columns, and of the rows to score (X, y, what they are) or None."""
+    """X, y and weight of the rows to fit, the names of the columns, and of the rows to score (X, y, what they are) or None."""
     if args.data == args.test == "-":
         raise Refused("--test: standard input is read once, for the rows to fit")
-    X, y, columns, target = read_rows(args.data, args)
+    X, y, count, columns, target = read_rows(args.data, args, weight=args.weight and plain_name(args.weight))
     if args.test is not None:
-        return X, y, columns, (*read_rows(args.test, args, (*columns, target))[:2], args.test)
+        return X, y, count, columns, (*read_rows(args.test, args, (*columns, target))[:2], args.test)
     if not args.holdout:
-        return X, y, columns, None
+        return X, y, count, columns, None
     n_test = round(args.holdout * len(y))
     if not 1 <= n_test <= len(y) - 2:
         raise Refused(f"--holdout: {args.holdout:g} of {len(y)} rows leaves {len(y) - n_test} to fit and {n_test} to score")
     order = np.random.default_rng(args.seed).permutation(len(y))
     test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
-    return X[train], y[train], columns, (X[test], y[test], f"{args.holdout:g} of the file")
+    return X[train], y[train], count if count is None else count[train], columns, (X[test], y[test], f"{args.holdout:g} of the file")
 
 
 def scores(model, X, y, what):
@@ -81,7 +82,7 @@ def regress(args):
 
     if args.out is not None:
         check_out(args.out)
-    X, y, columns, held = parts(args)
+    X, y, count, columns, held = parts(args)
     watched = args.verbose or sys.stderr is not None and sys.stderr.isatty()
     model = CMNRegressor(n_experts=args.experts, link=args.link, latent_dim=args.latent_dim, n_init=args.n_init, max_sweeps=args.max_sweeps,
                          random_state=args.seed, verbose=2 if watched else 0)
@@ -90,13 +91,13 @@ def regress(args):
              + (f"; the model goes to {args.out}" if args.out else "; no --out, no model"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")                                 # the report says whether it converged
-        model.fit(X, y)
+        model.fit(X, y, count)
     if args.out is not None:                                            # first of all: nothing that is printed can cost it
         model.feature_names_in_ = np.array(columns, dtype=object)
         with writing(args.out):
             model.save(args.out)
         del model.feature_names_in_
-    lines = [f"rows        {len(y)}, {len(columns)} columns",
+    lines = [f"rows        {len(y)}, {len(columns)} columns" + ("" if count is None else f", weights of {count.sum():g} in all"),
              f"target      {args.target}: mean {model.target_mean_[0]:.4g}, standard deviation {model.target_scale_[0]:.4g}",
              f"fit         link {args.link}: {args.experts} experts, {args.n_init} start(s), {model.n_sweeps_} sweeps, "
              + ("converged" if model.converged_ else "not converged: the bound still rises"),
@@ -129,8 +130,9 @@ def predict(args):
 def add_regress(commands):
     p = commands.add_parser("regress", help="fit a density for a number and report on it",
                             description="Fit a regressor to the rows of CSV or Parquet files, which are held in memory.")
-    p.add_argument("data", help="a file, a folder or a pattern, as for fit; all columns but the target are features, of numbers")
+    p.add_argument("data", help="a file, a folder or a pattern, as for fit; all columns but the target and --weight are features, of numbers")
     p.add_argument("--target", required=True, metavar="COLUMN", help="the column of numbers to forecast")
+    add_weight_option(p)
     p.add_argument("--link", choices=("identity", "learned"), default="identity", help="what the experts forecast: the number itself, or latent "
                    "vectors that a learned map takes to it (identity)")
     for flag, name, letter, default, meaning in [

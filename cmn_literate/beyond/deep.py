@@ -234,19 +234,22 @@ def deep_kl(network, priors):
     return total
 
 
-def deep_elbo(state, X, y, priors):
-    """Evidence lower bound of S layers, all constants included, nats.  [eq-deep-bound]
+def deep_elbo(state, X, y, priors, weight=1.0):
+    """Evidence lower bound of S layers, all constants included, nats.
+    [eq-deep-bound, eq-weighted-bound]
 
     state DeepState, fresh or stale; X (N,d), y (N,) in 0..L-1 -> <= ln p(y | X)
+    weight (N,) >= 0, or a number: how often each row counts
     Differentiable in every array of state.
     """
-    total = -deep_kl(state.network, priors)
+    total, count = -deep_kl(state.network, priors), np.reshape(weight, (-1, 1))
     for s in range(len(state.tilts)):
         below, above = level(state, X, s).gamma, weights_of(state, y, s + 1)
-        total = total + anp.sum(anp.einsum("nc,nck->nk", below, link_table(state, X, s)) * above)
+        link = anp.einsum("nc,nck->nk", below, link_table(state, X, s)) * above
+        total = total + anp.sum(count * link)
     for x in state.hidden:
         own = anp.sum(x.gamma * gaussian_entropy(x.Sigma), -1)
-        total = total + anp.sum(own + category_entropy(x.gamma))
+        total = total + anp.sum(count * (own + category_entropy(x.gamma))[:, None])
     return total
 
 
@@ -265,18 +268,19 @@ def _tilt(state, X, y, priors, s):
     return _put(state, "tilts", s, np.sqrt(psi2))
 
 
-def _beta(state, X, y, priors, s):
+def _beta(state, X, y, priors, s, weight=1.0):
     """q(beta_s).  [eq-deep-beta]"""
     sigma = priors.sigma1 if s == len(state.hidden) else priors.sigma0
-    weights = weights_of(state, y, s + 1)
+    weights = np.reshape(weight, (-1, 1)) * weights_of(state, y, s + 1)
     return _put(state, "choices", s, choice_update(
         level(state, X, s), weights, state.tilts[s], sigma))
 
 
-def _experts(state, X, y, priors, s):
+def _experts(state, X, y, priors, s, weight=1.0):
     """q(A, tau) of layer s.  [eq-deep-experts]"""
-    return _put(state, "experts", s - 1, layer_update(
-        level(state, X, s - 1), state.hidden[s - 1], priors))
+    out = state.hidden[s - 1]
+    out = out._replace(gamma=np.reshape(weight, (-1, 1)) * out.gamma)
+    return _put(state, "experts", s - 1, layer_update(level(state, X, s - 1), out, priors))
 
 
 def _z(state, X, y, priors, s):
@@ -329,7 +333,8 @@ def _x(state, X, y, priors, s):
     return _put(state, "hidden", s - 1, x._replace(mu=mu, Sigma=Sigma))
 
 
-# f(state, X, y, priors, s) -> DeepState with that one factor of layer or link s at its best
+# f(state, X, y, priors, s) -> DeepState with that one factor of layer or link s at its best;
+# beta and experts, which read all rows, take their weight too
 DEEP_UPDATES = {"x": _x, "z": _z, "omega": _tilt, "beta": _beta, "experts": _experts}
 
 
@@ -341,8 +346,11 @@ def deep_order(S, inner=1):
             *(("experts", s) for s in range(1, S + 1))]
 
 
-def deep_sweep(state, X, y, priors, inner=1):
-    """One canonical sweep over all factors.  [eq-deep-sweep]   -> DeepState"""
+def deep_sweep(state, X, y, priors, inner=1, weight=1.0):
+    """One canonical sweep over all factors.  [eq-deep-sweep]
+
+    weight (N,) as in deep_elbo -> DeepState"""
     for name, s in deep_order(len(state.hidden), inner):
-        state = DEEP_UPDATES[name](state, X, y, priors, s)
+        heard = (weight,) if name in ("beta", "experts") else ()
+        state = DEEP_UPDATES[name](state, X, y, priors, s, *heard)
     return state

@@ -25,13 +25,13 @@ from cmn_literate.beyond.deep import (
     Sticks, DeepState, Experts, Mixture, Network, choice_logits, deep_elbo, deep_sweep,
     exact, mixture_moments, parameters_of)
 from cmn_literate.checks import (
-    check_choice, check_count, check_problem, check_start_options, check_sweep_options,
-    check_X)
+    check_choice, check_count, check_start_options, check_sweep_options,
+    check_weighted_problem, check_X)
 from cmn_literate.engineering.fit import fit
 from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.engineering.runs import Work, drive, has_converged
 from cmn_literate.engineering.starts import (
-    cluster_labels, code_experts, code_gate, init_parameters)
+    cluster_labels, code_experts, code_gate, init_parameters, repeat_rows)
 from cmn_literate.ideas.expfam import pad
 from cmn_literate.ideas.logistic import stick_log_means
 from cmn_literate.learners import Learner, learner_options
@@ -197,22 +197,28 @@ class _Sweeper(NamedTuple):
     priors: Priors
     tol: float
     inner: int
+    weight: np.ndarray
 
     def __call__(self, before, t):
-        X, y, priors, tol, inner = self
-        state = deep_sweep(before.state, X, y, priors, inner)
-        bound = float(deep_elbo(state, X, y, priors))
-        small = before.bound is not None and bound - before.bound < tol * len(X)
+        X, y, priors, tol, inner, weight = self
+        rows = np.sum(weight * np.ones(len(X)))
+        state = deep_sweep(before.state, X, y, priors, inner, weight)
+        bound = float(deep_elbo(state, X, y, priors, weight))
+        small = before.bound is not None and bound - before.bound < tol * rows
         return DeepAscent(state, bound, bool(small)), (bound,)
 
 
-def deep_work(Z, y, n_classes, settings, rng, layers=2, width=None, hidden="greedy", points=512):
-    """The ascent as a Work, which finishes as a DeepFit.  [eq-deep-sweep]
+def deep_work(Z, y, n_classes, settings, rng, layers=2, width=None, hidden="greedy", points=512,
+              weight=None):
+    """The ascent as a Work, which finishes as a DeepFit.
+    [eq-deep-sweep, eq-weighted-bound]
 
     settings: n_experts, latent_dim, priors, init, max_sweeps, tol, inner as in fit
+    weight (N,) of the rows or None
     """
     s, origin = settings, generator_state(rng)
-    X, y, (K, h, L) = check_problem(Z, y, s.n_experts, s.latent_dim, n_classes)
+    X, y, weight, (K, h, L) = check_weighted_problem(
+        Z, y, weight, s.n_experts, s.latent_dim, n_classes)
     width = max(h, 2) if width is None else check_count(width, "width")
     widths = [width] * (check_count(layers, "layers") - 1) + [h]
     check_choice(hidden, "hidden", HIDDEN)
@@ -222,7 +228,8 @@ def deep_work(Z, y, n_classes, settings, rng, layers=2, width=None, hidden="gree
                          f"a0={s.priors.a0!r}")
 
     def begin():
-        network = deep_start(X, y, (K, widths, L), s.priors, rng, s.init, hidden)
+        rows = slice(None) if weight is None else repeat_rows(weight)
+        network = deep_start(X[rows], y[rows], (K, widths, L), s.priors, rng, s.init, hidden)
         return [DeepAscent(complete_deep(network, X), None, False)]
 
     def ascended(run):
@@ -232,39 +239,47 @@ def deep_work(Z, y, n_classes, settings, rng, layers=2, width=None, hidden="gree
                           "sweeps", stacklevel=3)
         return DeepFit(last.state.network, elbo, len(elbo), last.converged, points)
 
-    problem = ("deep", X, y, L, K, widths, s.priors, s.init, hidden, s.tol, s.inner)
-    return Work(begin, _Sweeper(X, y, s.priors, s.tol, s.inner), s.max_sweeps, ascended,
+    problem = ("deep", X, y, L, K, widths, s.priors, s.init, hidden, s.tol, s.inner,
+               *(() if weight is None else (weight,)))
+    sweeper = _Sweeper(X, y, s.priors, s.tol, s.inner, 1.0 if weight is None else weight)
+    return Work(begin, sweeper, s.max_sweeps, ascended,
                 problem, origin, lambda states, c: states[c].bound, has_converged,
                 kinds=(DeepAscent, DeepState, Network, Sticks, Experts, Mixture), every=100)
 
 
 def fit_deep(X, y, n_experts=10, latent_dim=None, n_classes=None, layers=2, width=None,
              priors=Priors(),  # noqa: B008  Priors are frozen
-             rng=0, init="class-code", hidden="greedy", max_sweeps=500, tol=1e-6, inner=1):
-    """CAVI for a network of several layers.  [eq-deep-sweep, eq-deep-start]
+             rng=0, init="class-code", hidden="greedy", max_sweeps=500, tol=1e-6, inner=1,
+             sample_weight=None):
+    """CAVI for a network of several layers.
+    [eq-deep-sweep, eq-deep-start, eq-weighted-bound]
 
     layers      S; n_experts in each;  latent_dim of the last one (L-1)
     width       latents of the others; None: latent_dim, at least 2
     hidden      "code" or "input": what their latents are asked to be at the start
-    inner       passes up the layers per sweep; the rest as in fit, a0 > 1 -> DeepFit
+    inner       passes up the layers per sweep
+    sample_weight  (N,) >= 0: a weight of 2 is the row twice, 0 no row
+    The rest as in fit, a0 > 1 -> DeepFit
     ValueError names a bad argument.
     """
     check_start_options(priors, rng, init, "per-component", Priors)
     check_sweep_options(max_sweeps, tol, inner, False, None)
     settings = SimpleNamespace(n_experts=n_experts, latent_dim=latent_dim, priors=priors,
                                init=init, max_sweeps=max_sweeps, tol=tol, inner=inner)
-    work = deep_work(X, y, n_classes, settings, np.random.default_rng(rng), layers, width, hidden)
+    work = deep_work(X, y, n_classes, settings, np.random.default_rng(rng), layers, width, hidden,
+                     weight=sample_weight)
     return work.finish(drive(work))
 
 
 # book/beyond/depth.ipynb, cell depth-12
-def _begin(Z, y, n_classes, settings, rng):
+def _begin(Z, y, n_classes, settings, rng, weight=None):
     for name, only in (("accelerate", False), ("omega1", "per-component")):
         if getattr(settings, name) != only:
             raise ValueError(f'{name}: expected {only!r} for method "deep", got '
                              f"{getattr(settings, name)!r}")
     o = learner_options(settings)
-    return deep_work(Z, y, n_classes, settings, rng, o["layers"], o["width"], o["hidden"], o["points"])
+    return deep_work(Z, y, n_classes, settings, rng, o["layers"], o["width"], o["hidden"], o["points"],
+                     weight)
 
 
 def _forecast(result, Z):
@@ -290,4 +305,5 @@ def _unpack(arrays, settings):
 DEEP = Learner(
     _begin, _forecast, pack_deep, _unpack,
     options={"layers": 2, "width": None, "hidden": "greedy", "points": 512, "checkpoint": None},
-    steps=lambda settings: settings.max_sweeps, objective="ELBO", step="sweep", advice="raise max_sweeps or tol")
+    steps=lambda settings: settings.max_sweeps, objective="ELBO", step="sweep", advice="raise max_sweeps or tol",
+    weights="any")

@@ -24,10 +24,10 @@ from cmn_literate.beyond.outputs import Output, latent_posterior
 from cmn_literate.beyond.shared_means import (
     Above, Higher, experts_about, higher_kl, higher_start, shared_update)
 from cmn_literate.checks import (
-    check_count, check_kind, check_rng, check_sweep_options, check_X)
+    check_count, check_kind, check_rng, check_sweep_options, check_weights, check_X)
 from cmn_literate.engineering.runs import Work, drive, has_converged
 from cmn_literate.engineering.starts import (
-    cluster_labels, code_experts, code_gate, few_regions)
+    cluster_labels, code_experts, code_gate, few_regions, repeat_rows)
 from cmn_literate.ideas.expfam import gaussian_entropy, pad
 from cmn_literate.ideas.logistic import stick_log_means
 from cmn_literate.network.elbo import category_entropy
@@ -117,15 +117,18 @@ def network_kl(g, model):
     return sum(kl.values()) + model.output.kl(g.output, model.priors)
 
 
-def network_elbo(s, X, y, model):
-    """Evidence lower bound of the network with any output, nats.  [eq-reg-bound]
+def network_elbo(s, X, y, model, weight=1.0):
+    """Evidence lower bound of the network with any output, nats.
+    [eq-reg-bound, eq-weighted-bound]
 
     s Whole, fresh or stale; X (N,d), y as output.read returns it, Model
+    weight (N,) >= 0, or a number: how often each row counts
     -> number <= ln p(y | X), every constant in it; differentiable in every array
     """
-    gamma = s.hidden.gamma
-    rows = anp.sum(gamma * network_scores(s, X, y, model))
-    return rows + anp.sum(category_entropy(gamma)) - network_kl(s.globals, model)
+    gamma, count = s.hidden.gamma, np.reshape(weight, (-1, 1))
+    rows = anp.sum(count * (gamma * network_scores(s, X, y, model)))
+    own = anp.sum(count * category_entropy(gamma)[:, None])
+    return rows + own - network_kl(s.globals, model)
 
 
 # book/beyond/regression.ipynb, cell regression-11
@@ -180,10 +183,16 @@ NETWORK_UPDATES = {"shared": _shared, "x": _x, "memory": _memory, "omega0": _ome
                    "z": _z, "output": _output, "beta0": _beta0, "experts": _experts}
 
 
-def network_sweep(s, X, y, model):
-    """One sweep: A_0, then the order of network.cavi.  [eq-reg-sweep]   -> Whole"""
-    for update in NETWORK_UPDATES.values():
-        s = update(s, X, y, model)
+def network_sweep(s, X, y, model, weight=1.0):
+    """One sweep: A_0, then the order of network.cavi.
+    [eq-reg-sweep, eq-weighted-bound]   weight (N,) as in network_elbo -> Whole"""
+    count = np.reshape(weight, (-1, 1))
+    for name, update in NETWORK_UPDATES.items():
+        if name in ("output", "beta0", "experts"):          # they add up rows
+            summed = update(s.replace(gamma=count * s.hidden.gamma), X, y, model)
+            s = s._replace(globals=summed.globals)
+        else:
+            s = update(s, X, y, model)
     return s
 
 
@@ -200,16 +209,19 @@ class NetworkFit(NamedTuple):
     converged: bool
 
 
-def network_start(X, y, model, n_experts, latent_dim, rng):
+def network_start(X, y, model, n_experts, latent_dim, rng, weight=None):
     """Whole before the first sweep: regions by k-means, latents at the output's
-    targets, then x and omega0.  [eq-reg-start]   X (N,d), y read by the output"""
+    targets, then x and omega0.  [eq-reg-start]   X (N,d), y read by the output
+    weight (N,): rows are repeated as starts.repeat_rows says; None: once each"""
     K, N, D, priors = n_experts, len(X), X.shape[1] + 1, model.priors
-    label = cluster_labels(X, few_regions(N, D, K), rng)
-    F, target = model.output.start(y, latent_dim)
+    rows = slice(None) if weight is None else repeat_rows(weight)
+    R = X[rows]
+    label = cluster_labels(R, few_regions(len(R), D, K), rng)
+    F, target = model.output.start(y[rows], latent_dim)
     target = target + 0.1 * rng.normal(size=target.shape)
     above = higher_start(latent_dim, D, priors, Above(v00=model.v00))
-    g = Globals(F, *code_gate(X, label, K, priors),
-                *code_experts(X, label, target, K, priors), above.mean, above.var)
+    g = Globals(F, *code_gate(R, label, K, priors),
+                *code_experts(R, label, target, K, priors), above.mean, above.var)
     q = Hidden(np.full((N, K), 1 / K), None, None, model.output.blank(y, K, F), None)
     return _omega0(_x(Whole(g, q), X, y, model), X, y, model)
 
@@ -230,12 +242,14 @@ class _Climber(NamedTuple):
     y: np.ndarray
     model: Model
     tol: float
+    weight: np.ndarray
 
     def __call__(self, state, t):
-        s = network_sweep(state.whole, self.X, self.y, self.model)
-        bound = float(network_elbo(s, self.X, self.y, self.model))
+        rows = np.sum(self.weight * np.ones(len(self.X)))
+        s = network_sweep(state.whole, self.X, self.y, self.model, self.weight)
+        bound = float(network_elbo(s, self.X, self.y, self.model, self.weight))
         gain = np.inf if state.bound is None else bound - state.bound
-        return NetworkClimb(s, bound, bool(gain < self.tol * len(self.X))), (bound,)
+        return NetworkClimb(s, bound, bool(gain < self.tol * rows)), (bound,)
 
 
 def _climbed(run):
@@ -246,13 +260,24 @@ def _climbed(run):
     return NetworkFit(state.whole.globals, elbo, len(elbo), state.converged)
 
 
+def _rows_that_count(X, y, weight):
+    """X, y and weights > 0 of the rows that count; None where each counts once."""
+    if weight is None:
+        return X, y, None
+    weight = check_weights(weight, len(X))
+    X, y, weight = (part[weight > 0] for part in (X, y, weight))
+    return X, y, None if (weight == 1).all() else weight
+
+
 def fit_network(X, y, model, n_experts=10, latent_dim=1, rng=0, max_sweeps=500,
-                tol=1e-6, callback=None, checkpoint=None):
-    """CAVI for the network with any Output.  [eq-reg-sweep, eq-reg-start]
+                tol=1e-6, callback=None, checkpoint=None, sample_weight=None):
+    """CAVI for the network with any Output.
+    [eq-reg-sweep, eq-reg-start, eq-weighted-bound]
 
     X (N,d) and what model.output reads; standardise X, and y if it is measured
     n_experts K, latent_dim h, rng int or Generator; max_sweeps, tol as in fit
     callback(n_sweeps, elbo) after each sweep; checkpoint: a file, as in runs.drive
+    sample_weight (N,) >= 0: a weight of 2 is the row twice, 0 no row
     -> NetworkFit.  Ctrl-C ends it after the last whole sweep, with a warning.
     ValueError names a bad argument.
     """
@@ -262,12 +287,15 @@ def fit_network(X, y, model, n_experts=10, latent_dim=1, rng=0, max_sweeps=500,
     check_kind(model, "model", Model)
     check_sweep_options(max_sweeps, tol, 1, False, callback)
     y, rng = model.output.read(y, len(X)), check_rng(rng)
+    X, y, weight = _rows_that_count(X, y, sample_weight)
     origin, out = generator_state(rng), model.output
     first = network_start(X, y, model, check_count(n_experts, "n_experts"),
-                          check_count(latent_dim, "latent_dim"), rng)
-    problem = ("network", X, y, n_experts, latent_dim, out.name, model[1:], tol)
+                          check_count(latent_dim, "latent_dim"), rng, weight)
+    problem = ("network", X, y, n_experts, latent_dim, out.name, model[1:], tol,
+               *(() if weight is None else (weight,)))
+    climber = _Climber(X, y, model, tol, 1.0 if weight is None else weight)
     kinds = NetworkClimb, Whole, Globals, Hidden, type(first.globals.output)
-    work = Work(lambda: [NetworkClimb(first, None, False)], _Climber(X, y, model, tol),
+    work = Work(lambda: [NetworkClimb(first, None, False)], climber,
                 max_sweeps, _climbed, problem, origin, lambda states, c: states[c].bound,
                 has_converged, kinds=kinds, every=100)
     return work.finish(drive(work, callback, checkpoint))

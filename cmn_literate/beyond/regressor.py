@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from cmn_literate.beyond.outputs import Line, gaussian_output, known_output
 from cmn_literate.beyond.regression import Globals, Model, NetworkFit, fit_network
 from cmn_literate.beyond.shared_means import scaled_priors
-from cmn_literate.checks import check_kind, check_number, real_array
+from cmn_literate.checks import check_kind, check_number, check_weights, real_array
 from cmn_literate.engineering.sources import column_scale
 from cmn_literate.estimators import Regressor
 from cmn_literate.ideas.expfam import pad
@@ -215,16 +215,17 @@ class CMNRegressor(Regressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         """Learn from X (N, d) and y (N,) or (N, m).   -> self
 
+        sample_weight (N,) >= 0: a weight of 2 is the row twice, 0 no row.
         ConvergenceWarning when the bound was still rising.  ValueError names the
         argument that is off.  On any error the model stays as it was.
         """
         new = copy(self)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(new, name)
-        new._learn(X, y)
+        new._learn(X, y, sample_weight)
         self.__dict__ = vars(new)
         if not self.converged_:
             warnings.warn(f"not converged after {self.n_sweeps_} sweeps (ELBO "
@@ -232,7 +233,7 @@ class CMNRegressor(Regressor):
                           ConvergenceWarning, stacklevel=2)
         return self
 
-    def _learn(self, X, y):
+    def _learn(self, X, y, weight):
         for name, rule in _RULES.items():
             rule.check(getattr(self, name), name)
         check_kind(self.priors, "priors", Priors)
@@ -240,8 +241,14 @@ class CMNRegressor(Regressor):
         X, y = self.check_data(X, y=y, multi_output=True, y_numeric=True,
                                ensure_min_samples=2)
         self.target_shape_, y = y.shape[1:], np.array(y, float).reshape(len(X), -1)
-        self.mean_, self.scale_ = column_scale(X, self.standardize)
-        self.target_mean_, self.target_scale_ = column_scale(y)
+        if weight is not None:
+            weight = check_weights(weight, len(X))
+            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+            if len(X) < 2:
+                raise ValueError("sample_weight: expected two rows or more of a positive "
+                                 f"weight, got {len(X)}")
+        self.mean_, self.scale_ = column_scale(X, self.standardize, weight)
+        self.target_mean_, self.target_scale_ = column_scale(y, weight=weight)
         check_squares(np.append(self.scale_, self.target_scale_))
         model, h = self._model(X.shape[1] + 1, y.shape[1])
         Z, t = self._scaled(X), (y - self.target_mean_) / self.target_scale_
@@ -250,7 +257,8 @@ class CMNRegressor(Regressor):
             with progress_bar(self.verbose, self.max_sweeps, f"start {i + 1} of {self.n_init}",
                               _SWEEPS) as callback:
                 self.fits_.append(fit_network(Z, t, model, self.n_experts, h, rng,
-                                              self.max_sweeps, self.tol, callback))
+                                              self.max_sweeps, self.tol, callback,
+                                              sample_weight=weight))
         self._summarize()
 
     def _model(self, D, m):

@@ -6,7 +6,7 @@ and nodes, without an exponential in the inner loop. The numbers are those of th
 and of autograd to $10^{-10}$ of the largest slope, for moderate logits and for extreme ones.
 """
 
-__all__ = ["BLOCK", "ROWS", "PIECE", "working_memory", "stick_sigmoids", "chunks",
+__all__ = ["BLOCK", "ROWS", "SCRATCH", "working_memory", "stick_sigmoids", "chunks",
            "stick_integrals", "extreme_integrals", "class_blocks", "gate_terms", "sum_over_rows",
            "mean_maps_grad", "spread_maps_grad", "likelihood_value_and_grad", "class_log_probs",
            "add_term", "white_result", "explicit_value_and_grad", "marginal_value_and_grad",
@@ -33,12 +33,12 @@ from cmn_literate.network.simulate import Theta
 # book/engineering/gradients.ipynb, cell gradients-06
 BLOCK = 30_000             # numbers worked on at a time: they stay in the cache
 ROWS = 256                 # rows at a time
-PIECE = 400_000            # what the memory to work in is cut from: 3.2 MB
+SCRATCH = 400_000            # what the memory to work in is cut from: 3.2 MB
 
 
 def working_memory(size=BLOCK):
     """(2, size) numbers to work in, with anything in them.  [eq-lik-sigmoids]"""
-    return np.empty(max(PIECE, 2 * size))[:2 * size].reshape(2, size)
+    return np.empty(max(SCRATCH, 2 * size))[:2 * size].reshape(2, size)
 
 
 # book/engineering/gradients.ipynb, cell gradients-07

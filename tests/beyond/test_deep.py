@@ -100,6 +100,35 @@ def test_bound_never_falls_in_two_hundred_random_orders(sizes):
     assert value < 0
 
 
+# ---- rows that count more than once, or less
+
+@pytest.mark.parametrize("sizes", [SIZES[0], SIZES[1]], ids=("two", "three"))
+def test_weights_of_rows(sizes):
+    """Whole weights are copies, the bound is linear in any weights, and what the updates find is stationary in it."""
+    state, X, y, _ = random_problem(sizes, seed=4)
+    N, rng = len(X), np.random.default_rng(5)
+    times = np.arange(N) % 3
+    some = np.repeat(np.arange(N), times)
+    copies = DeepState(state.network, tuple(Mixture(*(part[some] for part in x)) for x in state.hidden), tuple(t[some] for t in state.tilts))
+    assert_allclose(deep_elbo(state, X, y, PRIORS, times), deep_elbo(copies, X[some], y[some], PRIORS), rtol=1e-12)
+    one, other = deep_sweep(state, X, y, PRIORS, 2, times), deep_sweep(copies, X[some], y[some], PRIORS, 2)
+    for a, b in zip((*one.network.choices, *one.network.experts), (*other.network.choices, *other.network.experts)):
+        for u, v in zip(a, b):
+            assert_allclose(u, v, rtol=1e-8, atol=1e-10)
+    weight = rng.uniform(0.2, 2.5, N)
+    nothing, each = deep_elbo(state, X, y, PRIORS, np.zeros(N)), [deep_elbo(state, X, y, PRIORS, row) for row in np.eye(N)]
+    assert_allclose(deep_elbo(state, X, y, PRIORS, weight), nothing + weight @ (np.array(each) - nothing), rtol=1e-11)
+    assert_allclose(nothing, -deep_kl(state.network, PRIORS), rtol=1e-12)
+    value = -np.inf
+    for _ in range(6):
+        state = deep_sweep(state, X, y, PRIORS, weight=weight)
+        assert deep_elbo(state, X, y, PRIORS, weight) >= value
+        value = deep_elbo(state, X, y, PRIORS, weight)
+    again = np.full(N, 1.0)
+    plain = deep_sweep(state, X, y, PRIORS)
+    assert all((u == v).all() for a, b in zip(plain.network.experts, deep_sweep(state, X, y, PRIORS, weight=again).network.experts) for u, v in zip(a, b))
+
+
 # ---- one layer
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case[-1]], ids=name)

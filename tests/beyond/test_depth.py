@@ -184,6 +184,21 @@ def test_a_run_goes_on_from_its_checkpoint_bit_for_bit(tmp_path):
     assert_array_equal(rest.predict_log_proba(X), whole.predict_log_proba(X))
     with pytest.raises(ValueError, match="checkpoint: expected a run of this problem"):
         make(6, layers=2, checkpoint=path).fit(X, y)
+    with pytest.raises(ValueError, match="checkpoint: expected a run of this problem"):
+        make(6, layers=3, checkpoint=path).fit(X, y, np.full(len(X), 2.0))
+
+
+def test_weights_are_copies_in_start_climb_and_stop():
+    X, y = data()
+    y = np.unique(y, return_inverse=True)[1]
+    times = 3 * (np.arange(len(X)) % 3)
+    some = np.repeat(np.arange(len(X)), times)
+    options = {"n_experts": 3, "layers": 2, "max_sweeps": 60, "tol": 3e-3, "rng": 1}
+    one, other = fit_deep(X, y, **options, sample_weight=times), fit_deep(X[some], y[some], **options)
+    assert one.converged and one.n_sweeps == other.n_sweeps > 3
+    assert_allclose(one.elbo, other.elbo, rtol=1e-9)
+    with pytest.raises(ValueError, match="^sample_weight: expected"):
+        fit_deep(X, y, **options, sample_weight=times[:4])
 
 
 def test_it_stops_when_a_sweep_gains_little():

@@ -105,6 +105,41 @@ def test_no_order_lowers_the_bound(case):
             value = new
 
 
+@each
+def test_weights_of_rows(case):
+    """Whole weights are copies, and the bound is linear in any weights and rises."""
+    s, X, y, model, _ = problem(case, seed=2)
+    N, rng = len(X), np.random.default_rng(6)
+    times = np.arange(N) % 3
+    some = np.repeat(np.arange(N), times)
+    copies = Whole(s.globals, Hidden(*(part[some] for part in s.hidden)))
+    assert_allclose(network_elbo(s, X, y, model, times), network_elbo(copies, X[some], y[some], model), rtol=1e-11)
+    one, other = network_sweep(s, X, y, model, times), network_sweep(copies, X[some], y[some], model)
+    for u, v in zip((*one.globals[1:], *one.globals.output), (*other.globals[1:], *other.globals.output)):
+        assert_allclose(u, v, rtol=1e-8, atol=1e-10)
+    weight = rng.uniform(0.2, 2.5, N)
+    nothing, rows = network_elbo(s, X, y, model, np.zeros(N)), np.array([network_elbo(s, X, y, model, row) for row in np.eye(N)])
+    assert_allclose(network_elbo(s, X, y, model, weight), nothing + weight @ (rows - nothing), rtol=1e-10)
+    value = -np.inf
+    for _ in range(6):
+        s = network_sweep(s, X, y, model, weight)
+        assert network_elbo(s, X, y, model, weight) >= value - 1e-9 * abs(value)
+        value = network_elbo(s, X, y, model, weight)
+
+
+def test_a_weighted_fit_is_the_fit_of_copies():
+    X, rng = np.random.default_rng(0).normal(size=(40, 2)), np.random.default_rng(1)
+    times = 3 * rng.integers(0, 3, 40)
+    some = np.repeat(np.arange(40), times)
+    for output, y in ((gaussian_output(), X @ [[1.0], [0.5]] + 0.1 * rng.normal(size=(40, 1))), (count_output(2.0), rng.poisson(3.0, 40).astype(float))):
+        model = Model(output, PRIORS, 0.5)
+        one, other = (fit_network(*rows, model, 3, rng=2, max_sweeps=60, tol=3e-3, sample_weight=w) for *rows, w in ((X, y, times), (X[some], y[some], None)))
+        assert one.converged and one.n_sweeps == other.n_sweeps > 3
+        assert_allclose(one.elbo, other.elbo, rtol=1e-9)
+        with pytest.raises(ValueError, match="^sample_weight: expected"):
+            fit_network(X, y, model, 3, sample_weight=times[:5])
+
+
 def test_sticks_are_the_classifier():
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(30, 3)), rng.integers(0, 4, 30)
@@ -193,6 +228,8 @@ def test_a_fit_goes_on_from_its_file(tmp_path):
     for other in (model._replace(output=gaussian_output(v1=2.0)), model._replace(v00=1.0), model._replace(priors=PRIORS(v0=1.0))):
         with pytest.raises(ValueError, match="^checkpoint: expected a run of this problem"):
             fit_network(X, y, other, 2, max_sweeps=6, tol=1e-12, checkpoint=path)
+    with pytest.raises(ValueError, match="^checkpoint: expected a run of this problem"):
+        fit_network(X, y, model, 2, max_sweeps=6, tol=1e-12, checkpoint=path, sample_weight=np.full(len(X), 2.0))
 
 
 def test_it_stops_where_a_sweep_gains_little_per_row():

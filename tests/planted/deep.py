@@ -26,7 +26,7 @@ FAULTS = [
     ("deep-kl-first-gate-only", "for gate, experts in zip(gates, network.experts):", "for gate, experts in zip(gates[:1], network.experts):", TESTS),
     ("deep-link-of-choices-alone", "if s < len(net.experts): table = table +", "if s < 1: table = table +", TESTS),
     ("deep-label-shifted", "return np.eye(len(state.network.choices[-1].mu) + 1)[y]", "return np.eye(len(state.network.choices[-1].mu) + 1)[y - 1]", TESTS),
-    ("deep-bound-without-entropy-of-z", "anp.sum(own + category_entropy(x.gamma))", "anp.sum(own + 0 * category_entropy(x.gamma))", TESTS),
+    ("deep-bound-without-entropy-of-z", "(own + category_entropy(x.gamma))[:, None]", "(own + 0 * category_entropy(x.gamma))[:, None]", TESTS),
     ("deep-bound-entropy-unweighted", "own = anp.sum(x.gamma * gaussian_entropy(x.Sigma), -1)", "own = anp.mean(gaussian_entropy(x.Sigma), -1)", TESTS),
     ("deep-tilt-of-the-mean", "psi2 = choice_logits(level(state, X, s), state.network.choices[s])[1]", "psi2 = choice_logits(level(state, X, s), state.network.choices[s])[0] ** 2", TESTS),
     ("deep-beta-prior-of-the-output", "sigma = priors.sigma1 if s == len(state.hidden) else priors.sigma0", "sigma = priors.sigma1", TESTS),
@@ -43,4 +43,9 @@ FAULTS = [
     ("deep-order-forgets-the-first-tilt", 'return [("omega", 0), *up * inner,', "return [*up * inner,", TESTS),
     ("deep-order-one-pass", "*up * inner,", "*up,", TESTS),
     ("deep-parameters-swapped", "(gate, output), (experts,) = network", "(output, gate), (experts,) = network", TESTS),
+    ("deep-weight-of-choices", "weights = np.reshape(weight, (-1, 1)) * weights_of(state, y, s + 1)", "weights = weights_of(state, y, s + 1)", TESTS),
+    ("deep-weight-of-experts", "out._replace(gamma=np.reshape(weight, (-1, 1)) * out.gamma)", "out._replace(gamma=out.gamma)", TESTS),
+    ("deep-weight-of-links", "anp.sum(count * link)", "anp.sum(link)", TESTS),
+    ("deep-weight-of-entropies", "anp.sum(count * (own + category_entropy(x.gamma))[:, None])", "anp.sum(own + category_entropy(x.gamma))", TESTS),
+    ("deep-weight-unheard", "heard = (weight,) if name in", "heard = () if name in", TESTS),
 ]

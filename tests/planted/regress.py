@@ -6,7 +6,7 @@ FAULTS = [
     ("regress-target-with-its-blanks", "map(plain_name, (args.target, args.target.strip()))", "map(plain_name, (args.target,))", TESTS),
     ("regress-no-column-to-learn-from", "if len(source.columns) < 2:", "if False:", TESTS),
     ("regress-test-rows-in-their-own-order", "read_rows(args.test, args, (*columns, target))", "read_rows(args.test, args)", TESTS),
-    ("regress-scores-what-it-fitted", "return X[train], y[train], columns, (X[test], y[test],", "return X[train], y[train], columns, (X[train], y[train],", TESTS),
+    ("regress-scores-what-it-fitted", "columns, (X[test], y[test],", "columns, (X[train], y[train],", TESTS),
     ("regress-holds-out-the-same-rows", "np.random.default_rng(args.seed)", "np.random.default_rng(0)", TESTS),
     ("regress-holds-out-nothing", "if not 1 <= n_test <= len(y) - 2:", "if False:", TESTS),
     ("regress-intervals-swapped", "(0.25, 0.05, 0.75, 0.95)", "(0.05, 0.25, 0.95, 0.75)", TESTS),
@@ -19,4 +19,6 @@ FAULTS = [
     ("regress-two-numbers-as-one", "if model.target_shape_:", "if False:", TESTS),
     ("regress-mean-without-spread", "model.predict(X, return_std=True)", "(model.predict(X), model.predict(X))", TESTS),
     ("regress-any-model-is-one", '.get("format") == "cmn_literate.CMNRegressor"', '.get("format") is not None', (*TESTS, "test_cli.py")),
+    ("regress-weights-unheard", "model.fit(X, y, count)", "model.fit(X, y)", TESTS),
+    ("regress-weights-of-other-rows", "count if count is None else count[train]", "count if count is None else count[test]", TESTS),
 ]

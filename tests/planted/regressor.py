@@ -32,4 +32,8 @@ FAULTS = [
     ("reg-half-done-fit", "new = copy(self)", "new = self", TESTS),
     ("reg-file-without-format", 'if header.get("format") != _FORMAT or', 'if header.get("format") is None or', TESTS),
     ("reg-quantiles-blocks", "for first in range(0, len(Z), size):", "for first in range(0, size, size):", TESTS),
+    ("regressor-weights-lost", "sample_weight=weight))", "sample_weight=None))", TESTS),
+    ("regressor-columns-unweighted", "column_scale(X, self.standardize, weight)", "column_scale(X, self.standardize)", TESTS),
+    ("regressor-target-unweighted", "column_scale(y, weight=weight)", "column_scale(y)", TESTS),
+    ("regressor-one-row-of-weight", "if len(X) < 2:", "if len(X) < 1:", TESTS),
 ]

@@ -54,6 +54,21 @@ def test_the_report_is_what_the_estimator_says(place, model):
     assert said["intervals"] == f"of 50 and 90 percent hold {half:.0f} and {most:.0f} percent of these rows"
 
 
+def test_a_column_of_weights(tmp_path):
+    count = np.arange(50) % 4 / 2
+    path = write(tmp_path / "weighted.csv", [[repr(float(v)) for v in (*x, t, w)] for x, t, w in zip(X, Y, count)], [*HEAD, "times"])
+    done = run("regress", path, "--target", "price", "--weight", "times", *SMALL, "--out", tmp_path / "model.npz", "--holdout", ".2", "--seed", 1)
+    assert "rows        40, 2 columns, weights of " in done.stdout and "held out    10 rows" in done.stdout
+    keep = np.sort(np.random.default_rng(1).permutation(50)[10:])
+    with pytest.warns(UserWarning, match="not converged"):
+        model = CMNRegressor(3, max_sweeps=25, random_state=1).fit(X[keep], Y[keep], count[keep])
+    assert f"weights of {count[keep].sum():g} in all" in done.stdout and f"ELBO        {model.elbo_:.3f} nats" in done.stdout
+    loaded = CMNRegressor.load(tmp_path / "model.npz")
+    del loaded.feature_names_in_
+    assert (loaded.predict(X) == model.predict(X)).all()
+    assert "no column" in refused("regress", path, "--target", "price", "--weight", "time", *SMALL)
+
+
 @pytest.mark.parametrize("to", ("-", "out.csv", "out.parquet"))
 def test_predict_writes_mean_spread_and_quantiles(place, model, tmp_path, to):
     pytest.importorskip("pyarrow")

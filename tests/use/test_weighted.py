@@ -39,7 +39,7 @@ def test_scikit_learn_checks_of_weights(name, init):
 
 @pytest.mark.parametrize("method, options", [("cavi", {}), ("mle", {"n_steps": 20}), ("map", {"n_steps": 20, "objective": "network"}),
                                              ("nuts", {"n_chains": 1, "n_warmup": 2, "n_draws": 2, "max_depth": 2, "target": "marginal"}),
-                                             ("gibbs", {"n_chains": 1, "n_warmup": 2, "n_draws": 2})])
+                                             ("gibbs", {"n_chains": 1, "n_warmup": 2, "n_draws": 2}), ("deep", {"points": 32})])
 def test_weights_are_copies(method, options):
     how = {"method": method, "method_options": options or None}
     one, other = make(**how).fit(X, Y, sample_weight=COUNT), make(**how).fit(X[COPIES], Y[COPIES])
@@ -91,7 +91,7 @@ def test_every_method_says_what_weights_it_takes(monkeypatch):
     assert {name: find_learner(name).weights for name in LEARNERS} == {
         "auto": "any", "cavi": "any", "mle": "any", "map": "any", "bbvi": "any", "nuts": "any", "gibbs": "whole",
         "shared-means": "any", "several": "any", "shared-map": "any", "shared-bbvi": "any", "shared-nuts": "any", "shared-gibbs": "whole",
-        "structured": "any", "deep": "none"}
+        "structured": "any", "deep": "any"}
     monkeypatch.setitem(LEARNERS, "plain", find_learner("cavi")._replace(weights="none"))
     with pytest.raises(ValueError, match="method 'plain' takes no weights; those that do: auto, cavi, mle"):
         make(method="plain").fit(X, Y, sample_weight=COUNT)
