@@ -89,13 +89,19 @@ def gains(records, candidate):
     return defaults.gains(numbers(records), candidate, names=CANDIDATES)
 
 
+def with_error(gain, error, digits):
+    """A gain in hundredths with its error; -inf alone where a label that came had been given the probability 0."""
+    return f"{100 * gain:+.{digits}f} ± {100 * error:.{digits}f}" if np.isfinite(gain) else "-inf"
+
+
 def lead_table(records):
     """A Table: gain of every candidate over paper at every pair and in the mean, with accuracy, calibration and time over all pairs."""
     values, spent = numbers(records), sum(numbers(records, name) for name in TIMED).mean((0, 1))
     others, rows = [numbers(records, name).mean((0, 1)) for name in ("accuracy", "ece")], []
     for i, candidate in enumerate(CANDIDATES):
-        mean, error, each, errors = gains(records, candidate)
-        cells = [f"{100 * g:+.0f} ± {100 * e:.0f}" for g, e in zip(each, errors)] + [f"{100 * mean:+.1f} ± {100 * error:.1f}"]
+        with np.errstate(invalid="ignore"):                  # a forecast of probability 0 has no error bar
+            mean, error, each, errors = gains(records, candidate)
+        cells = [with_error(g, e, 0) for g, e in zip(each, errors)] + [with_error(mean, error, 1)]
         if candidate == "paper":
             cells = [f"{v:.2f}" for v in values[..., i].mean(0)] + [f"{values[..., i].mean():.3f}"]
         rows.append(["paper, nats" if candidate == "paper" else candidate, *cells, *(f"{v[i]:.3f}" for v in others), f"{spent[i] / spent[0]:.1f}"])

@@ -155,6 +155,9 @@ def test_hints_are_measured_again_on_splits_of_their_own():
     assert each.shape == errors.shape == (11,)
     rows = {row[0]: row for row in leads.lead_table(records).rows}
     assert rows["ridge"][1] == "+25 ± 6" and rows["ridge"][12] == "+25.0 ± 6.5" and rows["paper, nats"][1] == "-2.00"
+    records[cells[1]]["metrics"]["lpd"][1] = -np.inf                          # a label that came had been given the probability 0
+    rows = {row[0]: row for row in leads.lead_table(records).rows}
+    assert rows["ridge"][2] == rows["ridge"][12] == "-inf" and rows["ridge"][1] == "+25 ± 6" and rows["shared"][2] == "+50 ± 13"
     del records[cells[0]]
     assert len(leads.numbers(records)) == 3 and "43 of 44" in next(leads.report(records)) and len(list(leads.report({}))) == 1
 
