@@ -2,9 +2,10 @@
 """One table for all rows
 
 The class probabilities given the latent vector are one function of few coordinates, the same for
-all rows. Tabulated once for each expert, on a grid whose step has a proved error bound, they turn
-the forecast of a row into a weighted sum of the table: for one or two latent dimensions a thousand
-rows need hardly more of these probabilities than a hundred, to more digits.
+all rows. Tabulated once for each expert, on a grid whose step comes from a proved error bound,
+they turn the forecast of a row into a weighted sum of the table: for one or two latent dimensions
+the number of these probabilities depends on how far the rows lie apart and on the digits, and
+hardly on how many rows there are.
 """
 
 __all__ = ["table_weights", "integrate_by_table", "steep_slopes", "widest_step", "sinh_axis",
