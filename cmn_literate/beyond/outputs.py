@@ -85,7 +85,7 @@ class Output(NamedTuple):
 def latent_posterior(X, g, pull):
     """q(x1|z=k) given the pull of the output and the experts.  [eq-reg-latent]
 
-    X (N,d) unpadded, g Globals, pull Pull -> mu (N,K,h), Sigma (N,K,h,h)
+    X (N,d) unpadded; g has M, a, b of the experts; pull Pull -> mu (N,K,h), Sigma (N,K,h,h)
     """
     h, tau = g.M.shape[1], g.a[:, None] / g.b
     Lambda = np.tensordot(pull.omega, pull.second[:, :h, :h], axes=1)

@@ -52,7 +52,7 @@ def integrate_by_table(evaluate, axes, location, scale, dof):
 
 # book/engineering/row_tables.ipynb, cell row_tables-08
 def steep_slopes(parameters):
-    """Slope of each stick in each latent, two standard deviations up.
+    """Bound for the slope of a stick in a latent: root of mean^2 + (2 sd)^2.
     [eq-table-slope]   -> (J,h)"""
     p = parameters
     return np.sqrt(p.beta1_mu**2 + 4 * np.diagonal(p.beta1_S, axis1=1, axis2=2))[:, :-1]
