@@ -174,7 +174,7 @@ def wrong_answers(group, case, built, table, most=(ENTRIES, FEW)):
     """What is stored for one case: {"at": {output: places}, "wrong": {key: {output: entries there}}}."""
     op, found, profile = case["op"], {}, case.get("profile", {})
     right = {name: [mpf(v) if not isinstance(v, str) else mpf(v) for v in numbers(value)] for name, value in built["out"].items()}
-    arguments = {name: exact(value) if name in ("y", "n_sweeps", "rank") else real(value) for name, value in case["in"].items()}
+    arguments = {name: exact(value) if name in ("y", "n_sweeps", "rank", "s") else real(value) for name, value in case["in"].items()}
     options = {key: profile[key] for key in case.get("options", ())}
     for key, bug in table.items():
         try:
@@ -216,14 +216,16 @@ def group_file(group, built):
     from wrong_level0 import BUGS as FIRST
     from wrong_level1 import BUGS as SECOND
     from wrong_msteps import BUGS as FOURTH
+    from wrong_deep import MINE as DEEPER
+    from wrong_deep import OTHERS as DEEP
     from wrong_lean import MINE
     from wrong_lean import OTHERS as LEAN
     from wrong_shared import joined
     from wrong_updates import BUGS as THIRD
     from wrong_updates import CONVENTIONS
     choices = CONVENTIONS if group.level in (2, 3, 4, 5) else []
-    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST), LEAN).items()}
-    lean = group.name.startswith("lean_")
+    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST), LEAN, DEEP).items()}
+    lean, own = group.name.startswith(("lean_", "deep_")), DEEPER if group.name.startswith("deep_") else MINE
     cases, used, built = {}, {}, {case["id"]: case for case in built}
     for case in group.cases() if not group.name.startswith("large_") else ():      # bugs of sizes have no value of their own
         op = case["op"]
@@ -232,7 +234,7 @@ def group_file(group, built):
         target = built[f"L{group.level}-{op}-{case['id']}"]
         bugs = tables.get(op, {})
         if lean:                                            # of the plain model's bugs those that the case is there for
-            bugs = {key: bug for key, bug in bugs.items() if bug.flag in (*(MINE if group.level < 4 else ()), *case["flags"])}
+            bugs = {key: bug for key, bug in bugs.items() if bug.flag in (*(own if group.level < 4 else ()), *case["flags"])}
         stored = wrong_answers(group, case, target, bugs, (FEW, 2) if lean else ROOM.get(group.name, (ENTRIES, FEW)))
         if stored["wrong"]:
             cases[target["id"]] = {name: part for name, part in stored.items() if part}
