@@ -202,7 +202,7 @@ def bound():
 
 def trajectories():
     """Level 4."""
-    c = lambda id, note, flags, s, n, inner=1: asked("sweeps", id, note, flags, s, inner=inner, n_sweeps=n)
+    c = lambda id, note, flags, s, n, inner=1, how=None: asked("sweeps", id, note, flags, s, how=how, inner=inner, n_sweeps=n)
     yield c("two_1", "One sweep, up the layers.", "UpdateOrder InputMean MixtureSpread LayerAbove PullSpread", TWO, 1)
     yield c("small_2", "Two sweeps.", "UpdateOrder InputMean LayerPrior", SMALL, 2)
     yield c("small_inner_2", "Two passes up the layers in a sweep.", "UpdateOrder LayerBelow", SMALL, 1, 2)
@@ -210,7 +210,7 @@ def trajectories():
     yield c("one_layer_2", "The numbers of sweeps: the plain model.", "UpdateOrder", BINARY, 2)
     yield c("known_1", "From known experts.", "OneHot UpdateOrder LayerBelow", certain(SMALL, 1, 2), 1)
     yield c("one_row", "One row.", "UpdateOrder LayerPrior", first_row(SMALL), 1)
-    yield c("steep_1", "From logits of +-1000: finite.", "ExtremeLogit Underflow", STEEP, 1)
+    yield c("steep_1", "From logits of +-1000: finite.", "ExtremeLogit Underflow", STEEP, 1, how={"safety": 128})
 
 
 def fixed_points():
