@@ -53,9 +53,9 @@ def tilted(s, value):
     return {name: p.constant(v, value) if name.startswith("xi") else v for name, v in s.items()}
 
 
-def steep(s):
-    """Logits of +-1000 in every layer."""
-    return tilted({name: p.negated_rows(v, 512) if name.startswith("beta") and name.endswith("_mu") else v for name, v in s.items()}, 1024)
+def steep(s, slope=512):
+    """Logits of +-1000 in every layer, or of two slopes."""
+    return tilted({name: p.negated_rows(v, slope) if name.startswith("beta") and name.endswith("_mu") else v for name, v in s.items()}, 2 * slope)
 
 
 def certain(s, *hidden):
@@ -101,7 +101,8 @@ THREE = network("three", 3, (1, 2, 1, 2), (2, 1, 3), 2)      # one expert in the
 TRIPLE = network("triple", 3, (2, 1, 2, 1), (2, 3, 2), 3)
 CANARY = network("canary", 4, (3, 3, 2), (6, 3), 3)          # no array has two axes of one size, but covariances and what L makes
 GENERAL, BINARY = of_plain(p.GENERAL), of_plain(p.BINARY)
-STEEP = steep(network("steep", 3, (1, 2, 1), (2, 3), 3))
+LEVEL = network("steep", 3, (1, 2, 1), (2, 3), 3)
+STEEP = steep(LEVEL)
 
 
 def moments():
@@ -202,7 +203,7 @@ def bound():
 
 def trajectories():
     """Level 4."""
-    c = lambda id, note, flags, s, n, inner=1, how=None: asked("sweeps", id, note, flags, s, how=how, inner=inner, n_sweeps=n)
+    c = lambda id, note, flags, s, n, inner=1: asked("sweeps", id, note, flags, s, inner=inner, n_sweeps=n)
     yield c("two_1", "One sweep, up the layers.", "UpdateOrder InputMean MixtureSpread LayerAbove PullSpread", TWO, 1)
     yield c("small_2", "Two sweeps.", "UpdateOrder InputMean LayerPrior", SMALL, 2)
     yield c("small_inner_2", "Two passes up the layers in a sweep.", "UpdateOrder LayerBelow", SMALL, 1, 2)
@@ -210,7 +211,7 @@ def trajectories():
     yield c("one_layer_2", "The numbers of sweeps: the plain model.", "UpdateOrder", BINARY, 2)
     yield c("known_1", "From known experts.", "OneHot UpdateOrder LayerBelow", certain(SMALL, 1, 2), 1)
     yield c("one_row", "One row.", "UpdateOrder LayerPrior", first_row(SMALL), 1)
-    yield c("steep_1", "From logits of +-1000: finite.", "ExtremeLogit Underflow", STEEP, 1, how={"safety": 128})
+    yield c("steep_1", "From logits of +-100: finite.", "ExtremeLogit", steep(LEVEL, 64), 1)
 
 
 def fixed_points():
