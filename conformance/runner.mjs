@@ -40,7 +40,7 @@ function flat(value) {                                     // number, {shape, da
 const norm = (list) => Math.hypot(...list)
 function grade(op, name, value, expected, { rtol, atol }) {
   const got = flat(value), want = flat(expected), dims = OPS[op].out[name].shape, square = dims.length > 1 && dims.at(-1) === dims.at(-2)
-  const axes = square || name === 'M' ? 2 : /(^|_)mu$/.test(name) ? 1 : 0, width = axes ? want.shape.slice(-axes).reduce((a, b) => a * b, 1) : 1
+  const axes = square || /^M[123]?$/.test(name) ? 2 : /(^|_)mu[123]?$/.test(name) ? 1 : 0, width = axes ? want.shape.slice(-axes).reduce((a, b) => a * b, 1) : 1
   if (got.lists && !got.data.length && !want.data.length) return 'passed'
   if (String(got.shape) !== String(want.shape)) return `shape ${got.shape}, expected ${want.shape}`
   const error = want.data.map((w, i) => (w === got.data[i] || (Number.isNaN(w) && Number.isNaN(got.data[i])) ? 0 : Math.abs(w - got.data[i])))

@@ -11,7 +11,7 @@ from cmn_conformance.catalogue import operations
 from cmn_literate import __version__
 from cmn_literate.ideas import expfam, logistic, polya_gamma, stick_breaking
 from cmn_literate.network import cavi, elbo, gate, latents
-from cmn_literate.beyond import lean, shared_means, structured
+from cmn_literate.beyond import deep, depth, lean, shared_means, structured
 from cmn_literate.engineering.quadrature import predict_log_proba
 from cmn_literate.engineering.sums import Block, block_sweep, make_rows
 from cmn_literate.network.simulate import Priors, Theta
@@ -23,7 +23,7 @@ NAME, VERSION = "cmn_literate", __version__
 PROFILE = {"omega1": ["per-component", "shared"], "inner": [1, 2, 3, 8], "order": ["canonical", "m-first"], "gamma": ["rate", "scale"],
            "sticks": ["K-1", "K"], "expert_mean": ["zero", "shared"], "prior_mean": ["zero", "centred"],
            "latent_posterior": ["full", "diagonal", "low-rank", "shared", "class-shared", "mean-field", "mean-field-diagonal", "mean-field-shared"],
-           "coefficients": ["full", "diagonal", "diagonal-inputs", "diagonal-output"]}
+           "coefficients": ["full", "diagonal", "diagonal-inputs", "diagonal-output"], "layers": ["none", "one", "two", "three"]}
 
 log_cosh_half, pg_mean, pg_var, pg_kl = polya_gamma.log_cosh_half, polya_gamma.pg_mean, polya_gamma.pg_var, polya_gamma.pg_kl
 log_sigmoid_normal = logistic.log_sigmoid_normal
@@ -261,6 +261,120 @@ def log_likelihood(X, y, beta1, beta0, A, tau):
     nodes = latent_nodes(shapes, {1: 301, 2: 101}.get(shapes.rank, 1 << 14), rng=0)     # sharp integrands want more than a fit does
     log_probs = class_log_probs(theta, X, nodes)
     return log_probs[np.arange(len(y)), y]
+
+
+# ---- several layers
+
+def network_of(given, profile):
+    """-> Network, S."""
+    S = depth_of(profile)
+    choices = tuple(deep.Sticks(given[f"beta{s}_mu"], given[f"beta{s}_S"]) for s in range(S + 1))
+    experts = tuple(deep.Experts(given[f"M{s}"], given[f"V{s}"], given[f"a{s}"], rate(given[f"b{s}"], profile)) for s in range(1, S + 1))
+    return deep.Network(choices, experts), S
+
+
+def depth_of(profile):
+    return ("one", "two", "three").index(profile["layers"]) + 1
+
+
+def unpack_layers(given, profile):
+    """-> DeepState, X, y, Priors."""
+    network, S = network_of(given, profile)
+    hidden = tuple(deep.Mixture(*(given[f"{name}{s}"] for name in deep.Mixture._fields)) for s in range(1, S + 1))
+    priors = Priors(given["v0"], given["a0"], float(rate(given["b0"], profile)), given["sigma0"], given["sigma1"])
+    return deep.DeepState(network, hidden, tuple(given[f"xi{s}"] for s in range(S + 1))), given["X"], given["y"], priors
+
+
+def layer_outputs(state, s, profile):
+    """The factors of layer s and of what reads it, as a dict."""
+    choice = state.network.choices[s]
+    out = {"beta_mu": choice.mu, "beta_S": choice.cov, "xi": state.tilts[s]}
+    if s:
+        experts = state.network.experts[s - 1]
+        out |= {**experts._asdict(), "b": rate(experts.b, profile), **state.hidden[s - 1]._asdict()}
+    return out
+
+
+def deep_update(name, *fields):
+    def operation(s, profile, **given):
+        out = layer_outputs(deep.DEEP_UPDATES[name](*unpack_layers(given, profile), s), s, profile)
+        return {field: out[field] for field in fields}
+    return operation
+
+
+deep_x, deep_z, deep_tilt = deep_update("x", "mu", "Sigma"), deep_update("z", "gamma"), deep_update("omega", "xi")
+deep_beta, deep_experts = deep_update("beta", "beta_mu", "beta_S"), deep_update("experts", "M", "V", "a", "b")
+
+
+def deep_moments(gamma, mu, Sigma):
+    mean, cov = deep.mixture_moments(deep.Mixture(gamma, mu, Sigma))
+    return mean[:, :-1], cov[:, :-1, :-1]
+
+
+def link_part(state, X, y, s, table):
+    """What a table over the experts of x_s and what is chosen above adds to the bound."""
+    return np.einsum("nc,nck,nk->", deep.level(state, X, s).gamma, table, deep.weights_of(state, y, s + 1))
+
+
+def deep_elbo_choice(s, profile, **given):
+    state, X, y, _ = unpack_layers(given, profile)
+    return link_part(state, X, y, s, deep.choice_table(deep.level(state, X, s), state.network.choices[s], state.tilts[s]))
+
+
+def deep_elbo_expert(s, profile, **given):
+    state, X, y, _ = unpack_layers(given, profile)
+    return link_part(state, X, y, s - 1, deep.expert_table(deep.level(state, X, s - 1), state.hidden[s - 1], state.network.experts[s - 1]))
+
+
+def deep_elbo_entropy(s, profile, **given):
+    gamma, Sigma = given[f"gamma{s}"], given[f"Sigma{s}"]
+    return np.sum(gamma * expfam.gaussian_entropy(Sigma)) + np.sum(elbo.category_entropy(gamma))
+
+
+def deep_kl(profile, **given):
+    state, *_, priors = unpack_layers(given, profile)
+    return deep.deep_kl(state.network, priors)
+
+
+def deep_elbo(profile, **given):
+    return deep.deep_elbo(*unpack_layers(given, profile))
+
+
+def whole_network(state, profile):
+    """All factors, by the names of the suite."""
+    rename = {"beta_mu": "beta{}_mu", "beta_S": "beta{}_S"}
+    return {rename.get(name, name + "{}").format(s): value for s in range(len(state.tilts)) for name, value in layer_outputs(state, s, profile).items()}
+
+
+def deep_sweeps(n_sweeps, profile, **given):
+    (state, *problem), trace = unpack_layers(given, profile), []
+    for _ in range(n_sweeps):
+        state = deep.deep_sweep(state, *problem, profile["inner"])
+        trace.append(deep.deep_elbo(state, *problem))
+    return {**whole_network(state, profile), "elbo": np.array(trace)}
+
+
+def layers_moved(old, new, profile):
+    old, new = whole_network(old, profile), whole_network(new, profile)
+    return max(np.max(np.abs(new[name] - old[name]) / (1 + np.abs(old[name])), initial=0.0) for name in old if name.endswith("_mu") or name[:-1] in ("M", "a", "b", "gamma"))
+
+
+def deep_stationarity(profile, **given):
+    state, *problem = unpack_layers(given, profile)
+    return layers_moved(state, deep.deep_sweep(state, *problem, profile["inner"]), profile)
+
+
+def deep_converge(profile, **given):
+    state, *problem = unpack_layers(given, profile)
+    for _ in range(20_000):
+        old, state = state, deep.deep_sweep(state, *problem)
+        if layers_moved(old, state, profile) < 1e-9:
+            break
+    return deep.deep_elbo(state, *problem), layers_moved(state, deep.deep_sweep(state, *problem), profile)
+
+
+def deep_forecast(X, profile, **given):
+    return depth.moments_log_proba(network_of(given, profile)[0], X)
 
 
 def ops():

@@ -56,8 +56,8 @@ def default_profile():
 def norm_axes(op, output):
     """Over how many of its last axes an output is compared by its norm: 2 for a matrix, 1 for a mean, 0 entry by entry."""
     dims = operations()[op]["out"].get(output, {"shape": []})["shape"]
-    square = len(dims) > 1 and dims[-1] == dims[-2]
-    return 2 if square or output == "M" else 1 if output == "mu" or output.endswith("_mu") else 0
+    square, name = len(dims) > 1 and dims[-1] == dims[-2], output.rstrip("123")      # a layer's number
+    return 2 if square or name == "M" else 1 if name == "mu" or name.endswith("_mu") else 0
 
 
 def foreign_choices(profile):

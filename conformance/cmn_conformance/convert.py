@@ -15,8 +15,8 @@ KEYS = {                                                 # key: values, the suit
     "gamma": ("rate", "scale"), "gaussian": ("covariance", "precision", "cholesky"), "V": ("covariance", "precision"), "bias": ("last", "first"),
     "layout": ("rows", "columns"), "sticks": ("K-1", "K"), "classes": ("forward", "reversed")}
 LINKED = ("gaussian", "V", "bias", "layout", "sticks")   # each must know the others to read an array
-PADDED, STICKS = ("D", "h+1", "m+1"), ("J", "K-1", "L-1")
-REVERSED = {"stick_log_probs": "log_probs", "stick_log_means": "log_probs", "stick_logits": "log_probs", "stick_counts": "weights", "predict": "log_probs", "forecast": "log_probs"}
+PADDED, STICKS = ("D", "h+1", "m+1", "h1+1", "h2+1", "h3+1"), ("J", "K-1", "L-1", "J0", "J1", "J2", "J3")
+REVERSED = {"stick_log_probs": "log_probs", "stick_log_means": "log_probs", "stick_logits": "log_probs", "stick_counts": "weights", "predict": "log_probs", "forecast": "log_probs", "deep_forecast": "log_probs"}
 
 
 class NotConvertible(ValueError):
@@ -32,12 +32,13 @@ def covariance_key(name, dims):
     """The key that says how this array is parametrised, or ""."""
     if len(dims) < 2 or dims[-1] != dims[-2]:
         return ""
+    name = name.rstrip("123")                            # a layer's number
     return "V" if name == "V" else "gaussian" if name in ("S", "Sigma") or name.endswith("_S") else ""
 
 
 def is_gamma(op, name):
     """b and b0 are those of a Gamma where its shape is there as well."""
-    return name in ("b", "b0") and "a" in catalogue.operations()[op]["in"]
+    return name in ("b", "b0", "b1", "b2", "b3") and bool({"a", "a1"} & set(catalogue.operations()[op]["in"]))
 
 
 @cache
@@ -106,8 +107,9 @@ class Conversion:
         self.given = case.given
         if self.keys:
             arrays = {name: decode(value) for name, value in case.given.items()}
-            self.sigma = {"beta0_S": arrays.get("sigma0", 1.0), "beta1_S": arrays.get("sigma1", 1.0)}
-            table = arrays.get("beta1_mu", arrays.get("beta1"))
+            read = [l for l in range(4) if f"beta{l}_mu" in arrays]                     # the last of them reads the top, and makes y
+            self.sigma = {f"beta{l}_S": arrays.get("sigma1" if l and l == read[-1] else "sigma0", 1.0) for l in read}
+            table = arrays.get(f"beta{max(1, *read, 0)}_mu", arrays.get("beta1"))
             self.classes = 1 if table is None else len(table) + (self.own["sticks"] == "K-1")
             moved, problems, losses = self.move(arrays, "in", self.own, self.wanted)
             if problems:

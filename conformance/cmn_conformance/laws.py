@@ -41,7 +41,7 @@ def law(name, op, note, *needs):
 def asked(names):
     """The inputs or outputs that there are under the default choices: no Wishart noise, no prior means."""
     plain = default_profile()
-    return {name: entry for name, entry in names.items() if all(plain[key] == value for key, value in entry.get("when", {}).items())}
+    return {name: entry for name, entry in names.items() if all(plain[key] in (value if isinstance(value, list) else [value]) for key, value in entry.get("when", {}).items())}
 
 
 def sizes(names, given):

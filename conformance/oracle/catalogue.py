@@ -3,6 +3,7 @@
 generate.py writes this as conformance/cmn_conformance/ops.json and flags.json.
 """
 
+import deep_catalogue as deep
 from choices import DEFAULT_PROFILE, OPEN, OPTIONAL, PARAMETRISATIONS, PROFILE, reads
 from formulas import FORMULAS
 
@@ -23,6 +24,7 @@ CHAPTERS = {
     "network/predict": ["eq-predict", "eq-pred-likelihood", "eq-pred-t"],
     "beyond/shared_means": ["eq-shared-q", "eq-shared-experts", "eq-shared-kl", "eq-shared-bound", "eq-shared-sweep"],
     "beyond/structured": ["eq-lean-objective", "eq-lean-best", "eq-lean-frame", "eq-lean-shared", "eq-lean-row", "eq-lean-bound", "eq-lean-coefficients"],
+    **deep.CHAPTERS,
 }
 CHAPTER_OF = {label: chapter for chapter, labels in CHAPTERS.items() for label in labels}
 
@@ -37,7 +39,7 @@ def link(label):
 DIMENSIONS = {
     "n": "entries, or rows of a small table", "J": "sticks", "m": "dimension of a Gaussian", "N": "rows of data",
     "d": "input dimension", "D": "d + 1: padded inputs, the 1 last", "h": "latent dimension", "K": "experts", "L": "classes",
-    "T": "sweeps"}
+    "T": "sweeps", **deep.DIMENSIONS}
 
 STATE = {
     "beta1_mu": (["L-1", "h+1"], "float", "means of q(beta_1), one row per output stick, the bias last"),
@@ -72,7 +74,7 @@ PRIORS = {
 FULL = {**DATA, **STATE, **PRIORS}
 ONLY_UNDER = {**dict.fromkeys(("a", "b", "a0", "b0"), {"noise": "gamma"}), **dict.fromkeys(("nu", "U", "nu0", "U0"), {"noise": "wishart"}),
               **dict.fromkeys(("beta1_m0", "beta0_m0"), {"prior_mean": "given"}),
-              **dict.fromkeys(("A0_mu", "A0_var", "v00"), {"expert_mean": "shared"}), **dict.fromkeys(("frame", "rank"), {"latent_posterior": "low-rank"})}
+              **dict.fromkeys(("A0_mu", "A0_var", "v00"), {"expert_mean": "shared"}), **dict.fromkeys(("frame", "rank"), {"latent_posterior": "low-rank"}), **deep.ONLY_UNDER}
 PARAMETERS = dict(list(STATE.items())[:10])
 
 
@@ -177,9 +179,10 @@ OPS = {
     "forecast": (6, "eq-predict", "What predict says of new rows after n_sweeps sweeps from the given state, as sweeps makes them: a fit, seen by its probabilities.",
                  {**FULL, "n_sweeps": ([], "int", "how many"), "X_new": (["n", "d"], "float", "new rows, without the padding 1")},
                  {"log_probs": row("nats", ["n", "L"])}),
+    **deep.operations(DATA, PRIORS, VALUE),
 }
 
-WHOLE = {name for name, (_, _, _, given, _) in OPS.items() if {"b", "nu"} <= set(given)}
+WHOLE = {name for name, (_, _, _, given, _) in OPS.items() if {"b", "nu"} <= set(given) or "M1" in given}
 
 # ---- flags: name -> (equation, the bug that it catches)
 
@@ -238,6 +241,7 @@ FLAGS = {
     "GroupWeights": ("eq-lean-shared", "The mean precision of what shares a covariance: not weighted by gamma, not divided by the sum of the weights, or of other rows or experts."),
     "RowGaussian": ("eq-lean-row", "One Gaussian for a row made of averaged means or covariances, of experts that count alike, or of the likeliest expert alone."),
     "LeanGap": ("eq-lean-bound", "A bound read off the log normalisers of the M-step, which hold for full covariances, or the entropy of the full posterior."),
+    **deep.FLAGS,
     "Jensen": ("eq-pred-likelihood", "E[ln p] instead of ln E[p]: a lower bound, not the likelihood."),
 }
 
@@ -245,7 +249,8 @@ FLAGS = {
 def active(name, profile):
     """(in, out) of an operation under a profile: some arguments exist under one choice only."""
     def there(argument):
-        return name not in WHOLE or all(profile.get(key, DEFAULT_PROFILE[key]) == value for key, value in ONLY_UNDER.get(argument, {}).items())
+        return name not in WHOLE or all(profile.get(key, DEFAULT_PROFILE[key]) in (value if isinstance(value, list) else [value])
+                                        for key, value in ONLY_UNDER.get(argument, {}).items())
     return [{argument: spec for argument, spec in table.items() if there(argument)} for table in OPS[name][3:5]]
 
 
@@ -262,7 +267,7 @@ def ops_json():
         return {name: {"shape": shape, "kind": kind, "meaning": meaning, **only(name)} for name, (shape, kind, meaning) in table.items()}
     return {"schema": 1, "dimensions": DIMENSIONS, "profile": {key: choice(key) for key in PROFILE},
             "ops": [{"name": name, "level": level, "eq": {"label": label, "link": link(label)}, "chapter": f"book/{CHAPTER_OF[label]}.html",
-                     "definition": text, "formula": FORMULAS[name], "reads": reads(name, given, wanted), "in": spec(name, given), "out": spec(name, wanted)}
+                     "definition": text, "formula": {**FORMULAS, **deep.FORMULAS}[name], "reads": reads(name, given, wanted), "in": spec(name, given), "out": spec(name, wanted)}
                     for name, (level, label, text, given, wanted) in OPS.items()]}
 
 

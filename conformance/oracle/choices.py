@@ -4,6 +4,8 @@ A parametrisation is converted by the runner both ways, so that it decides nothi
 twins with ids of their own.
 """
 
+import deep_catalogue as deep
+
 # key -> (values, meaning); the first value is the default
 PARAMETRISATIONS = {
     "gamma": (["rate", "scale"], "whether b and b0 of a Gamma are rates or scales (1 / rate)"),
@@ -37,12 +39,14 @@ ALGORITHMS = {
                          "one Gaussian for a row, the same under every expert (omega1 is shared then); mean-field-diagonal, mean-field-shared: with a diagonal covariance, with one for the rows of each class"),
     "coefficients": (["full", "diagonal", "diagonal-inputs", "diagonal-output"], "covariances of q(A), q(beta_0) and q(beta_1): as they are, or the best diagonal ones; inputs: "
                      "of V and beta0_S alone, output: of beta1_S alone. The means are the same"),
+    "layers": (["none", *deep.VALUES], "how many layers of gate and experts a network of the operations deep_* may have; none: it has no such operations"),
 }
 PROFILE = {**PARAMETRISATIONS, **ALGORITHMS}
 DEFAULT_PROFILE = {key: values[0] for key, (values, _) in PROFILE.items()}
 OPEN = {"inner": 1}                                     # any whole number from here on can be declared
 LEANER = "leaner posteriors"
-OPTIONAL = {"expert_mean": {"shared": "shared means"}, **{key: dict.fromkeys(ALGORITHMS[key][0][1:], LEANER) for key in ("latent_posterior", "coefficients")}}   # key -> value -> the optional suite of which its cases are: whoever does not declare it does not offer it
+OPTIONAL = {"expert_mean": {"shared": "shared means"}, **{key: dict.fromkeys(ALGORITHMS[key][0][1:], LEANER) for key in ("latent_posterior", "coefficients")},
+            "layers": dict.fromkeys(deep.VALUES, deep.SUITE)}   # key -> value -> the optional suite of which its cases are: whoever does not declare it does not offer it
 
 # parametrisation -> the arguments and results that it changes
 TOUCHES = {
@@ -52,8 +56,10 @@ TOUCHES = {
     "sticks": {"beta0", "beta1", "beta0_mu", "beta0_S", "beta1_mu", "beta1_S", "beta0_m0", "beta1_m0", "xi0", "xi1"},
     "classes": {"y"},
 }
+for key, names in {"gamma": "b{}", "gaussian": "Sigma{} beta{}_S", "V": "V{}", "bias": "M{} V{} beta{}_mu beta{}_S", "layout": "M{} beta{}_mu", "sticks": "beta{}_mu beta{}_S xi{}"}.items():
+    TOUCHES[key] |= {name.format(layer) for name in names.split() for layer in ("", 1, 2, 3) if layer or "_" in name}      # of a layer, and as an update answers them
 STICK_TABLES = {"stick_log_probs", "stick_counts", "stick_logits", "stick_log_means", "stick_log_bound"}
-BY_HAND = {"sticks": STICK_TABLES, "classes": {"stick_log_probs", "stick_counts", "stick_logits", "stick_log_means", "predict", "forecast"},
+BY_HAND = {"sticks": STICK_TABLES, "classes": {"stick_log_probs", "stick_counts", "stick_logits", "stick_log_means", "predict", "forecast", "deep_forecast"},
            "bias": {"padded_second_moment"}}
 NOT_BY_B = {"stick_counts", "stick_log_bound", "pg_mean", "pg_var", "pg_kl"}          # their b counts tosses
 
@@ -73,7 +79,7 @@ A_SWEEP = {"sweeps", "stationarity", "converge", "forecast"}
 BOUNDS = {"elbo", "elbo_output", "elbo_gate"}
 READERS = {
     "omega1": {"update_x", "update_omega1", "update_z", "update_beta1", "elbo_output", "elbo"} | A_SWEEP,
-    "inner": A_SWEEP - {"converge"}, "order": A_SWEEP, "tilt_start": A_SWEEP,
+    "inner": A_SWEEP - {"converge"} | {"deep_sweeps", "deep_stationarity"}, "order": A_SWEEP, "tilt_start": A_SWEEP,
     "tilts": {"update_z", "update_beta1", "update_beta0"} | BOUNDS | A_SWEEP,
     "experts": {"update_beta1"} | A_SWEEP,
     "prior_mean": {"update_beta1", "update_beta0", "kl_beta1", "kl_beta0", "elbo"} | A_SWEEP,
@@ -81,6 +87,7 @@ READERS = {
     "expert_mean": {"update_shared", "update_experts", "kl_experts", "kl_shared", "elbo"} | A_SWEEP,
     "latent_posterior": {"update_x", "update_z", "elbo_latent_entropy", "elbo"} | A_SWEEP,
     "coefficients": {"update_beta1", "update_beta0", "update_experts", "kl_experts", "elbo"} | A_SWEEP,
+    "layers": set(deep.FORMULAS),
 }
 
 

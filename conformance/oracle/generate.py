@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import deep
 import groups
-import integrals
 import wrong
 from catalogue import OPS, active, flags_json, link, ops_json
 from measure import (BITS, DIGITS, each, LOOSEST_F32, SAFETY, WIDER, TRIALS, encode, exact, fits, flat, real, rounding, sensitivity, shape_of, sizes,
@@ -40,13 +40,18 @@ def dimensions(tables, values):
     for name, (shape, _, _) in tables.items():
         found = shape_of(values[name])
         for i, letter in enumerate(shape):
-            if letter.isalpha() and letter != "T" and i < len(found):
+            if letter.isalnum() and letter != "T" and i < len(found):
                 sizes.setdefault(letter, found[i])
     if "d" in sizes:
         sizes.setdefault("D", sizes["d"] + 1)
     elif "D" in sizes:                                      # X has no rows, and so xi1 has none
         sizes.update(d=sizes["D"] - 1, L=len(values["beta1_mu"]) + 1 if "beta1_mu" in values else 0)
     return sizes
+
+
+def sizes_of(op, tables, arguments, outs):
+    """dimensions of all that goes in and out; those of an update of one layer of several, from its number."""
+    return {"1": 1, **dimensions(tables, {**arguments, **outs}), **(deep.output_sizes(op, arguments) if op in deep.OPS else {})}
 
 
 def resolve(shape, sizes, value):
@@ -61,7 +66,7 @@ def resolve(shape, sizes, value):
 def profile_of(op, case, arguments):
     """What the case needs an implementation to have chosen; a choice that makes no difference is left out."""
     profile = dict(case.get("profile", {}))
-    if "omega1" not in profile and ("xi1" in arguments or "xi1" in OPS[op][4]) and op not in (
+    if "omega1" not in profile and op not in deep.OPS and ("xi1" in arguments or "xi1" in OPS[op][4]) and op not in (
             "update_omega0", "update_beta0", "update_experts", "update_shared", "kl_beta1", "kl_beta0", "kl_experts", "kl_shared", "elbo_expert",
             "elbo_latent_entropy", "elbo_gate", "elbo_assignment_entropy"):
         profile["omega1"] = "shared" if len(shape_of(arguments["xi1"])) == 2 else "per-component"
@@ -69,7 +74,7 @@ def profile_of(op, case, arguments):
         profile.setdefault("gamma", "rate")
     if op in ("stick_log_probs", "stick_counts", "stick_logits") or {"beta0_mu", "beta0", "xi0"} & set(arguments):
         profile.setdefault("sticks", "K-1")
-    keys = ("omega1", "inner", "order", "tilts", "tilt_start", "experts", "prior_mean", "noise", "expert_mean", "latent_posterior", "coefficients", "gamma", "sticks")
+    keys = ("omega1", "inner", "order", "tilts", "tilt_start", "experts", "prior_mean", "noise", "expert_mean", "latent_posterior", "coefficients", "layers", "gamma", "sticks")
     return {key: profile[key] for key in keys if key in profile}
 
 
@@ -95,12 +100,12 @@ def build(group, case):
     function = lambda **ins: group.run(op, case, ins)
     with mp.workdps(case.get("digits", DIGITS)):
         bits = 60 if mp.dps >= 30 else 24
-        if op == "converge":
+        if op.endswith("converge"):
             outs, tol, kappa = group.fixed_point(case, arguments)
         else:
             outs, tol, kappa = function(**arguments), {}, {}
         assert list(outs) == list(wanted), (op, list(outs))
-        if op in integrals.SHORTCUTS:
+        if op in groups.SHORTCUTS:
             tol, kappa = group.tolerances_of_integral(op, case, arguments, outs)
         elif not tol:
             long = mp.dps < DIGITS
@@ -121,7 +126,7 @@ def build(group, case):
         assert fits(asked, "f64"), case["id"]
         f64_only = (case.get("f64_only", False) or not fits(asked, "f32") or any(abs(x) > 1e38 for x in numbers if mp.isfinite(x))
                     or any(r > LOOSEST_F32 for r, _ in tol["f32"].values()))
-        letters = dimensions({**given, **wanted}, {**arguments, **outs})
+        letters = sizes_of(op, {**given, **wanted}, arguments, outs)
         profile = profile_of(op, case, arguments)
         if profile.get("omega1") == "shared" and "eq" not in case and op == "update_omega1":
             label = "eq-output-tilt-shared"

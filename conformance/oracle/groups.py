@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import choice_cases
+import deep
+import deep_cases
 import integral_cases
 import integrals
 import large_cases
@@ -16,7 +18,7 @@ from level0 import OPS as LEVEL0
 from measure import BITS, flat, sensitivity, slack, tolerance
 from mpmath import mp, mpf
 
-OPS = {**LEVEL0, **network.OPS, **integrals.OPS}
+OPS, SHORTCUTS = {**LEVEL0, **network.OPS, **integrals.OPS, **deep.OPS}, {**integrals.SHORTCUTS, **deep.SHORTCUTS}
 
 HALVED = "trapezoids over mpmath numbers of 16 digits, the step halved until two results agree to {}, and halving squares the error"
 SLACK = ("an integral may be off by what a good rule leaves: a thousandth of the distance to the nearest shortcut, the means put in place of "
@@ -52,13 +54,13 @@ class Group:
     def fixed_point(self, case, ins):
         """(outs, tol, kappa) of converge; the bound may be off by what is gained after a residual of 1e-7 (float32: 1e-4)."""
         early, profile = {"f64": mpf(10) ** -7, "f32": mpf(10) ** -4}, case.get("profile", {})
-        told = {key: profile[key] for key in case.get("options", ())}
+        told, model = {key: profile[key] for key in case.get("options", ())}, deep if case["op"] in deep.OPS else network
         choices = {key: value for key, value in told.items() if key not in ("order", "inner")}
         with mp.workprec(80):
-            s, _, passed = network.converged({**ins, **choices}, mpf(10) ** -10, early.values(), order=told.get("order", "canonical"), inner=told.get("inner", 1))
-        outs = {"elbo": network.elbo(s), "residual": mpf(0)}
+            s, _, passed = model.converged({**ins, **choices}, mpf(10) ** -10, early.values(), **{key: told[key] for key in ("order", "inner") if key in told})
+        outs = {"elbo": model.elbo(s), "residual": mpf(0)}
         s = {name: value for name, value in s.items() if name not in choices}
-        bound = lambda **q: {"elbo": network.elbo({**q, **choices})}
+        bound = lambda **q: {"elbo": model.elbo({**q, **choices})}
         changes = sensitivity(bound, s, {"elbo": outs["elbo"]}, case["id"])["elbo"]
         tol, kappa = {}, {"residual": mpf(0)}
         for dtype in BITS:
@@ -76,7 +78,7 @@ class Group:
             options, bits = {**told, "coarse": True}, 24
             base = self.apply(OPS[op], profile, ins, options)
         changes = sensitivity(lambda **q: self.apply(OPS[op], profile, q, options), ins, base, case["id"], bits)
-        others = [self.apply(shortcut, profile, ins, told) for shortcut in integrals.SHORTCUTS[op]]
+        others = [self.apply(shortcut, profile, ins, told) for shortcut in SHORTCUTS[op]]
         for dtype in BITS:
             tol[dtype] = {}
             for name, value in outs.items():
@@ -94,6 +96,7 @@ SETTLED = ("{}sweeps over mpmath numbers of 24 digits until the residual is belo
 NEWER = {"suite": "2026.12", "date": "2026-11-30"}
 SHARED = {"suite": "2026.12.1", "date": "2026-12-01"}       # an optional suite: the mean that all experts share
 LEAN = {"suite": "2026.12.2", "date": "2026-12-01"}         # an optional suite: leaner posteriors
+DEEP = {"suite": "2026.12.3", "date": "2026-12-01"}         # an optional suite: deeper networks
 
 GROUPS = {group.name: group for group in (
     Group("sticks", 0, special_cases.sticks, **NEWER),
@@ -127,5 +130,11 @@ GROUPS = {group.name: group for group in (
     Group("lean_sweeps", 4, lean_cases.trajectories, **LEAN),
     Group("lean_fixed_points", 5, lean_cases.fixed_points, method=SETTLED.format("canonical "), **LEAN),
     Group("lean_forecasts", 6, lean_cases.forecasts, **LEAN, method=f"sweeps over mpmath numbers of 50 digits, then {HALVED.format('1e-6')}; {SLACK}"),
+    Group("deep_moments", 1, deep_cases.moments, **DEEP),
+    Group("deep_updates", 2, deep_cases.updates, **DEEP),
+    Group("deep_bound", 3, deep_cases.bound, **DEEP),
+    Group("deep_sweeps", 4, deep_cases.trajectories, **DEEP),
+    Group("deep_fixed_points", 5, deep_cases.fixed_points, method=SETTLED.format("canonical "), **DEEP),
+    Group("deep_forecasts", 6, deep_cases.forecasts, **DEEP, method=f"loops and trapezoids over mpmath numbers of 50 digits; {SLACK}"),
     Group("likelihood", 6, integral_cases.likelihoods, **NEWER, method=f"{HALVED.format('1e-7')}; {SLACK}"),
 )}

@@ -14,6 +14,7 @@ from mpmath import mp, mpf
 
 DIGITS = 20                                                 # inside; ten are stored
 ENTRIES, FEW = 8, 3                                         # of an output, at most; where there are many outputs
+ROOM = {"updates": (6, FEW), "choices_updates": (6, FEW)}    # in the largest groups, and one more for a wrong answer that these do not show
 TROUBLE = (ArithmeticError, ValueError, TypeError, IndexError, KeyError)
 
 
@@ -137,6 +138,16 @@ def entries(values, table, most):
     return sorted(chosen)
 
 
+def shown(places, right, moved, tolerance):
+    """The places, and of a wrong answer that differs at none of them the one where it differs most."""
+    def off(name, values, i):
+        return abs(values[i] - right[name][i]) / (tolerance[name]["atol"] + tolerance[name]["rtol"] * abs(right[name][i]) + mpf(10) ** -300)
+    if not any(off(name, values, i) > 8 for name, values in moved.items() for i in places[name]):
+        name, i = max(((name, i) for name, values in moved.items() for i in range(len(values))), key=lambda at: off(at[0], moved[at[0]], at[1]))
+        return {**places, name: sorted([*places[name], i])}
+    return places
+
+
 def differs(wrong, right, tolerance):
     """Whether a wrong answer would fail."""
     for w, r in zip(wrong, right, strict=True):
@@ -163,7 +174,7 @@ def wrong_answers(group, case, built, table, most=(ENTRIES, FEW)):
     """What is stored for one case: {"at": {output: places}, "wrong": {key: {output: entries there}}}."""
     op, found, profile = case["op"], {}, case.get("profile", {})
     right = {name: [mpf(v) if not isinstance(v, str) else mpf(v) for v in numbers(value)] for name, value in built["out"].items()}
-    arguments = {name: exact(value) if name in ("y", "n_sweeps", "rank") else real(value) for name, value in case["in"].items()}
+    arguments = {name: exact(value) if name in ("y", "n_sweeps", "rank", "s") else real(value) for name, value in case["in"].items()}
     options = {key: profile[key] for key in case.get("options", ())}
     for key, bug in table.items():
         try:
@@ -179,6 +190,9 @@ def wrong_answers(group, case, built, table, most=(ENTRIES, FEW)):
             found[key] = moved
     most = most[len(right) >= 6]
     places = {name: entries(right[name], [w[name] for w in found.values() if name in w], most) for name in right if right[name]}
+    if group.name in ROOM:
+        for moved in found.values():
+            places = shown(places, right, moved, built["tol"]["f64"])
     stored = {key: {name: [ten_digits(values[i]) for i in places[name]] for name, values in moved.items()} for key, moved in found.items()}
     return {"at": {name: at for name, at in places.items() if len(at) < len(right[name])}, "wrong": stored}
 
@@ -202,14 +216,16 @@ def group_file(group, built):
     from wrong_level0 import BUGS as FIRST
     from wrong_level1 import BUGS as SECOND
     from wrong_msteps import BUGS as FOURTH
+    from wrong_deep import MINE as DEEPER
+    from wrong_deep import OTHERS as DEEP
     from wrong_lean import MINE
     from wrong_lean import OTHERS as LEAN
     from wrong_shared import joined
     from wrong_updates import BUGS as THIRD
     from wrong_updates import CONVENTIONS
     choices = CONVENTIONS if group.level in (2, 3, 4, 5) else []
-    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST), LEAN).items()}
-    lean = group.name.startswith("lean_")
+    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST), LEAN, DEEP).items()}
+    lean, own = group.name.startswith(("lean_", "deep_")), DEEPER if group.name.startswith("deep_") else MINE
     cases, used, built = {}, {}, {case["id"]: case for case in built}
     for case in group.cases() if not group.name.startswith("large_") else ():      # bugs of sizes have no value of their own
         op = case["op"]
@@ -218,8 +234,8 @@ def group_file(group, built):
         target = built[f"L{group.level}-{op}-{case['id']}"]
         bugs = tables.get(op, {})
         if lean:                                            # of the plain model's bugs those that the case is there for
-            bugs = {key: bug for key, bug in bugs.items() if bug.flag in (*(MINE if group.level < 4 else ()), *case["flags"])}
-        stored = wrong_answers(group, case, target, bugs, (FEW, 2) if lean else (ENTRIES, FEW))
+            bugs = {key: bug for key, bug in bugs.items() if bug.flag in (*(own if group.level < 4 else ()), *case["flags"])}
+        stored = wrong_answers(group, case, target, bugs, (FEW, 2) if lean else ROOM.get(group.name, (ENTRIES, FEW)))
         if stored["wrong"]:
             cases[target["id"]] = {name: part for name, part in stored.items() if part}
             used.setdefault(op, set()).update(stored["wrong"])

@@ -1,9 +1,7 @@
 """The optional suite of leaner posteriors: what it holds, who offers it, its limits, a road of its own, and bugs of the package that it finds."""
 
-import inspect
 import json
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -13,13 +11,13 @@ from cmn_conformance.values import decode
 from oracle import lean as loops
 from planted.lean import FAULTS as FAULTS_OF_SWEEPS
 from planted.structured import FAULTS as FAULTS_OF_UPDATES
+from suite_faults import BY_ID, arguments, arrays, package, planted, right, safely, suite
 from tangle import ROOT
 
 from cmn_literate.beyond import lean, structured
 
 ADAPTERS, ORACLE = ROOT / "conformance/adapters", ROOT / "conformance/oracle"
-SUITE = [c for c in catalogue.cases() if catalogue.optional_suite(c.profile) == "leaner posteriors"]
-BY_ID = {c.id: c for c in catalogue.cases()}
+SUITE = suite("leaner posteriors")
 FAMILIES = list(structured.LATENT_POSTERIORS)[1:]
 
 
@@ -43,24 +41,15 @@ def test_suite_adds_cases_and_changes_none():
 
 # ---- limits
 
-def arrays(case, side="out"):
-    return {name: decode(value) for name, value in getattr(case, side).items()}
-
-
 @pytest.mark.parametrize("limit", ["diagonal_one_dimension", "low_rank_whole", "shared_one_row", "class_shared_each_its_own", "mean_field_one_expert", "mean_field_certain"])
 def test_where_nothing_is_restricted_the_numbers_are_those_of_the_full_posterior(limit):
     case = BY_ID[f"L2-update_x-lean_{limit}"]
-    given, out = with_labels(case), arrays(case)
+    given, out = arguments(case), arrays(case)
     full = loops.update_x({**given, **out}, given["X"], given["y"], True, "free")
     at = given["gamma"].argmax(1) if limit == "mean_field_certain" else None
     for name in ("mu", "Sigma"):
         want = full[name] if at is None else full[name][np.arange(len(at)), at][:, None] + 0 * full[name]
         np.testing.assert_allclose(out[name], want, rtol=1e-11, atol=1e-12, err_msg=name)
-
-
-def with_labels(case):
-    given = arrays(case, "given")
-    return {**given, "y": given["y"].astype(int)}
 
 
 def test_other_limits():
@@ -80,7 +69,7 @@ def test_what_is_shared_is_the_same_to_the_bit():
         own, shape = structured.LATENT_POSTERIORS[c.profile.get("latent_posterior", "full")]
         if "Sigma" not in c.out or not decode(c.out["Sigma"]).size:
             continue
-        out, given = arrays(c), with_labels(c)
+        out, given = arrays(c), arguments(c)
         if not own:
             assert all(np.array_equal(out[name], out[name][:, :1] + 0 * out[name]) for name in ("mu", "Sigma")), c.id
         if shape in ("shared", "by-class"):
@@ -116,7 +105,7 @@ def test_oracle_updates_are_the_best_of_their_family(family):
 def test_loops_written_apart_give_the_same_latents():
     """The NumPy loops of the package's own tests, which know nothing of the kit."""
     for c in (c for c in SUITE if c.op == "update_x" and decode(c.given["X"]).size):
-        given, (own, shape) = with_labels(c), structured.LATENT_POSTERIORS[c.profile["latent_posterior"]]
+        given, (own, shape) = arguments(c), structured.LATENT_POSTERIORS[c.profile["latent_posterior"]]
         found = loops.update_x(given, given["X"], given["y"], own, shape, given.get("frame"), int(given.get("rank", 0)))
         for name, want in arrays(c).items():
             np.testing.assert_allclose(found[name], want, rtol=1e-8, atol=1e-9 * np.abs(want).max(), err_msg=c.id)
@@ -152,53 +141,21 @@ PLANTED = [fault for fault in (*FAULTS_OF_UPDATES, *FAULTS_OF_SWEEPS) if not fau
 QUICK = sorted((c for c in SUITE if c.level != 5 or c.op == "converge" and "coefficients" in c.id), key=lambda c: (c.level, c.id))
 
 
-def right(adapter, case):
-    """Whether the adapter answers a case within its tolerance."""
-    function, given = adapter.ops()[case.op], with_labels(case)
-    given = {name: value if np.ndim(value) else value.item() for name, value in given.items()} | {name: int(given[name]) for name in ("rank", "n_sweeps") if name in given}
-    out = function(**given, profile={**catalogue.default_profile(), **case.profile})
-    if not isinstance(out, dict):
-        out = dict(zip(case.out, out if isinstance(out, tuple) else (out,)))
-    return all(np.allclose(out[name], decode(value), rtol=case.tolerance["f64"][name][0], atol=case.tolerance["f64"][name][1], equal_nan=False)
-               for name, value in case.out.items())
-
-
-@pytest.fixture(scope="module")
-def adapter():
-    return serve.load("cmn_literate")
-
-
-def test_the_package_as_it_is_is_right(adapter):
-    assert [c.id for c in QUICK if not right(adapter, c)] == []
-
-
-def planted(module, old, new):
-    """The module with one text exchanged."""
-    source = inspect.getsource(module)
-    assert source.count(old) == (new is not None), old
-    out = types.ModuleType(module.__name__)
-    exec(compile(source.replace(old, new or ""), module.__file__, "exec"), out.__dict__)
-    return out
+def test_the_package_as_it_is_is_right():
+    assert [c.id for c in QUICK if not right(package(), c)] == []
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("fault", PLANTED, ids=lambda fault: fault[0])
-def test_bug_of_the_package_is_found(adapter, fault, monkeypatch):
+def test_bug_of_the_package_is_found(fault, monkeypatch):
     name, old, new, _ = fault
     first = name.startswith("structured")
     changed = {"structured": planted(structured, old, new) if first else structured}
     monkeypatch.setitem(sys.modules, structured.__name__, changed["structured"])             # the sweeps import from it
     changed["lean"] = planted(lean, *((f"no such text as {name}", None) if first else (old, new)))
     for module in changed:
-        monkeypatch.setattr(sys.modules[adapter.__name__], module, changed[module])
-    assert any(not safely(adapter, c) for c in (QUICK if first else QUICK[::-1])), name      # fast sweeps are asked on the last levels
-
-
-def safely(adapter, case):
-    try:
-        return right(adapter, case)
-    except (ValueError, IndexError, np.linalg.LinAlgError):
-        return False
+        monkeypatch.setattr(sys.modules[package().__name__], module, changed[module])
+    assert any(not safely(package(), c) for c in (QUICK if first else QUICK[::-1])), name      # fast sweeps are asked on the last levels
 
 
 def test_bugs_of_the_package_are_many():

@@ -1,9 +1,7 @@
 """The optional suite of models whose experts share a mean: what it holds, who offers it, its limits, and bugs of the package that it finds."""
 
-import inspect
 import json
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -11,13 +9,13 @@ from cmn_conformance import catalogue, report, runner, serve, verdicts
 from cmn_conformance.process import LocalAdapter
 from cmn_conformance.values import decode
 from planted.shared_means import FAULTS
+from suite_faults import BY_ID, package, planted, right, suite
 from tangle import ROOT
 
 from cmn_literate.beyond import shared_means
 
 ADAPTERS = ROOT / "conformance/adapters"
-SUITE = [c for c in catalogue.cases() if catalogue.optional_suite(c.profile) == "shared means"]
-BY_ID = {c.id: c for c in catalogue.cases()}
+SUITE = suite("shared means")
 
 
 def test_suite_is_large_and_explains_itself():
@@ -101,38 +99,16 @@ PLANTED = [fault for fault in FAULTS if not fault[0].startswith(OTHER)]
 QUICK = sorted((c for c in SUITE if c.level < 5 or c.id in ("L6-forecast-binary_1", "L6-forecast-centred")), key=lambda c: (c.level, c.id))
 
 
-def right(adapter, case):
-    """Whether the adapter answers a case within its tolerance."""
-    function, given = adapter.ops()[case.op], {name: decode(value) for name, value in case.given.items()}
-    given = {name: value.astype(int) if name == "y" else value if np.ndim(value) else value.item() for name, value in given.items()}
-    if "profile" in inspect.signature(function).parameters:
-        given["profile"] = {**catalogue.default_profile(), **case.profile}
-    out = function(**given)
-    if not isinstance(out, dict):
-        out = dict(zip(case.out, out if isinstance(out, tuple) else (out,)))
-    return all(np.allclose(out[name], decode(value), rtol=case.tolerance["f64"][name][0], atol=case.tolerance["f64"][name][1], equal_nan=False)
-               for name, value in case.out.items())
-
-
-@pytest.fixture(scope="module")
-def adapter():
-    return serve.load("cmn_literate")
-
-
-def test_the_package_as_it_is_is_right(adapter):
-    assert [c.id for c in QUICK if not right(adapter, c)] == []
+def test_the_package_as_it_is_is_right():
+    assert [c.id for c in QUICK if not right(package(), c)] == []
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("fault", PLANTED, ids=lambda fault: fault[0])
-def test_bug_of_the_package_is_found(adapter, fault, monkeypatch):
+def test_bug_of_the_package_is_found(fault, monkeypatch):
     name, old, new, _ = fault
-    source = inspect.getsource(shared_means)
-    assert source.count(old) == 1
-    module = types.ModuleType(shared_means.__name__)
-    exec(compile(source.replace(old, new), shared_means.__file__, "exec"), module.__dict__)
-    monkeypatch.setattr(sys.modules[adapter.__name__], "shared_means", module)
-    assert any(not right(adapter, c) for c in QUICK), name
+    monkeypatch.setattr(sys.modules[package().__name__], "shared_means", planted(shared_means, old, new))
+    assert any(not right(package(), c) for c in QUICK), name
 
 
 def test_bugs_of_the_package_are_many():
