@@ -22,7 +22,7 @@ from experiments.run import estimator
 from experiments.studies import defaults
 from experiments.tables import Table
 
-BEGUN = True
+BEGUN = False
 TOLERANCE = 2e-3
 TIMED = defaults.TIMED
 SPLITS, TEST_ROWS = range(30, 34), 250

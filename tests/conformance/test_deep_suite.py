@@ -193,7 +193,8 @@ def runner_array(value):
 
 # ---- bugs of the package
 
-PLANTED = [("deep", fault) for fault in FAULTS_OF_UPDATES if fault[0] != "deep-parameters-swapped"]      # that one is for exact forecasts of one layer
+PLANTED = [("deep", fault) for fault in FAULTS_OF_UPDATES if fault[0] != "deep-parameters-swapped" and not fault[0].startswith("deep-weight-")]
+# left out: what is for exact forecasts of one layer; weights of rows, which no case has
 PLANTED += [("depth", fault) for fault in FAULTS_OF_FORECASTS if fault[0].startswith(("depth-moments", "depth-choice"))]     # the rest is starts, paths and fits
 QUICK = sorted((c for c in SUITE if c.op != "deep_converge"), key=lambda c: (c.level, c.id))
 
