@@ -17,6 +17,7 @@ SAMPLED = {
     "conformance/test_conventions.py::test_planted_bug_is_found": 5,
     "conformance/test_deep_suite.py::test_bug_of_the_package_is_found": 4,
     "conformance/test_lean_suite.py::test_bug_of_the_package_is_found": 4,
+    "conformance/test_outputs_suite.py::test_bug_of_the_package_is_found": 4,
     "conformance/test_manners.py::test_in_process_adapter_does_not_end_the_run": 3,
     "conformance/test_manners.py::test_in_process_adapter_that_leaves_at_once_is_not_a_pass": 3,
     "conformance/test_vectors.py::test_file_follows_its_schema": 3,
