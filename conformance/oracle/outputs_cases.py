@@ -72,7 +72,7 @@ ZEROS = p.change(C_SMALL, counts=[0] * 5)
 LARGE = p.change(C_SMALL, counts=[2 ** 20, 1000, 65536, 12345, 7], size=0.5)
 STEEP = p.change(C_SMALL, C_mu=[512, -512, 512], xi=p.constant(C_SMALL["xi"], 1024))
 FLAT = p.change(C_SMALL, xi=p.constant(C_SMALL["xi"], 0))
-SURE = p.change(GENERAL, W_a=2 ** 20, W_b=[2, 1])                          # noise of a thousandth
+SURE = p.change(measured(p.GENERAL, "sure", 4), W_a=2 ** 20, W_b=[2, 1, 1.5, 1])     # noise of a thousandth
 FAR = p.change(SMALL, Y=[[1024 + v for v in row] for row in SMALL["Y"]], W=[[*SMALL["W"][0][:-1], 1024]])
 
 

@@ -93,8 +93,10 @@ def test_other_limits():
         assert arrays(BY_ID[f"L5-out_converge-{kind}_one_expert"])["residual"] == 0
     assert np.all(arrays(BY_ID["L2-out_z-gaussian_one_expert"])["gamma"] == 1)
     sure, given = arrays(BY_ID["L2-out_x-gaussian_tiny_noise"]), arrays(BY_ID["L2-out_x-gaussian_tiny_noise"], "given")
-    pinned = np.einsum("jh,nkh->nkj", given["W"][:, :-1], sure["mu"]) + given["W"][:, -1]
-    assert np.abs(pinned - given["Y"][:, None]).max() < 1e-4 * np.abs(given["Y"]).max()                  # two measurements of three latents: met
+    root = np.sqrt(given["W_a"] / given["W_b"])
+    for n, y in enumerate(given["Y"]):                   # four sharp measurements of three latents: weighted least squares
+        pinned = np.linalg.lstsq(root[:, None] * given["W"][:, :-1], root * (y - given["W"][:, -1]), rcond=None)[0]
+        assert np.abs(sure["mu"][n] - pinned).max() < 1e-4 * np.abs(pinned).max()
     assert np.array_equal(arrays(BY_ID["L2-out_pull-counts_zero_tilts"])["Lambda"][..., 0, 0] > 0, np.ones((5, 3), bool))
 
 
