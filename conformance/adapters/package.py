@@ -6,7 +6,9 @@
 from functools import partial
 
 import numpy as np
+import package_outputs
 from cmn_conformance.catalogue import operations
+from package_outputs import rate
 
 from cmn_literate import __version__
 from cmn_literate.ideas import expfam, logistic, polya_gamma, stick_breaking
@@ -23,7 +25,8 @@ NAME, VERSION = "cmn_literate", __version__
 PROFILE = {"omega1": ["per-component", "shared"], "inner": [1, 2, 3, 8], "order": ["canonical", "m-first"], "gamma": ["rate", "scale"],
            "sticks": ["K-1", "K"], "expert_mean": ["zero", "shared"], "prior_mean": ["zero", "centred"],
            "latent_posterior": ["full", "diagonal", "low-rank", "shared", "class-shared", "mean-field", "mean-field-diagonal", "mean-field-shared"],
-           "coefficients": ["full", "diagonal", "diagonal-inputs", "diagonal-output"], "layers": ["none", "one", "two", "three"]}
+           "coefficients": ["full", "diagonal", "diagonal-inputs", "diagonal-output"], "layers": ["none", "one", "two", "three"],
+           "output": ["classes", "gaussian", "counts"]}
 
 log_cosh_half, pg_mean, pg_var, pg_kl = polya_gamma.log_cosh_half, polya_gamma.pg_mean, polya_gamma.pg_var, polya_gamma.pg_kl
 log_sigmoid_normal = logistic.log_sigmoid_normal
@@ -43,11 +46,6 @@ def stick_counts(weights, profile):
     b, kappa = stick_breaking.stick_counts(weights)
     more = ((0, 0), (0, int(profile["sticks"] == "K")))
     return np.pad(b, more), np.pad(kappa, more)
-
-
-def rate(b, profile):
-    """b of the suite as the package wants it, or the other way round: a rate and a scale are each other's inverse."""
-    return 1 / np.asarray(b) if profile["gamma"] == "scale" else b
 
 
 def gamma_mean_log(a, b, profile):
@@ -379,7 +377,7 @@ def deep_forecast(X, profile, **given):
 
 def ops():
     """The operations by name; "elbo" is the module here, so its function has another name."""
-    here = {**globals(), "elbo": bound}
+    here = {**globals(), **vars(package_outputs), "elbo": bound}
     return {name: here[name] for name in operations() if name in here}
 
 

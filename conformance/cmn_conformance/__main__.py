@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from cmn_conformance import blackbox, catalogue, laws, report
+from cmn_conformance.forecasts import KINDS
 from cmn_conformance.interrupt import interruptible, watch
 from cmn_conformance.page import page
 from cmn_conformance.process import MAX_WAIT, NotStarted, open_adapter
@@ -58,7 +59,7 @@ def parser():
     def whom(q, needed, others=False):
         group = q.add_mutually_exclusive_group(required=needed)
         if others:
-            group.add_argument("--estimator", metavar="SPEC", help="package.module:Class or file.py:Class with fit and predict_proba: level B")
+            group.add_argument("--estimator", metavar="SPEC", help="package.module:Class or file.py:Class with fit and predict_proba, or a forecast: level B")
         group.add_argument("--adapter", metavar="SPEC", help="package.module[:object] or file.py[:object], in Python")
         group.add_argument("--command", metavar="CMD", help="a command that answers JSON lines, in any language")
         q.add_argument("--dtype", choices=catalogue.DTYPES, default="f64")
@@ -72,6 +73,7 @@ def parser():
     whom(q, True, others=True)
     which(q)
     q.add_argument("--param", action="append", metavar="NAME=VALUE", help="with --estimator: an argument of its constructor (may be repeated)")
+    q.add_argument("--kind", choices=list(KINDS), help="with --estimator: what it is asked as; found out from what it has if not given")
     q.add_argument("--promise", action="append", metavar="NAME",
                    help=f"with --estimator: what it promises: {', '.join(blackbox.PROMISES)} (may be repeated)")
     q.add_argument("--seed", type=whole, metavar="S", help="check laws on inputs generated from this seed; with --estimator: its data (0)")
@@ -132,7 +134,7 @@ def opened(args, **limits):
 def answers(args, cases, xfails, progress):
     """The report of an estimator or an adapter, with generated inputs if there is a seed."""
     if args.estimator:
-        estimator = blackbox.open_estimator(args.estimator, blackbox.parse_params(args.param), args.in_process, timeout=args.timeout,
+        estimator = blackbox.open_estimator(args.estimator, blackbox.parse_params(args.param), args.in_process, args.kind, timeout=args.timeout,
                                             first_timeout=args.first_timeout, start_timeout=args.start_timeout, max_restarts=args.max_restarts)
         return blackbox.run(estimator, args.seed or 0, blackbox.parse_promises(args.promise), args.case, progress)
     out = run(opened(args, max_restarts=args.max_restarts), cases, args.dtype, xfails, catalogue.flags(), progress, inaccurate=args.inaccurate)

@@ -12,8 +12,8 @@ def sigmoid(t):
     return 0.5 * (1 + np.tanh(t / 2))
 
 
-def draw_network(rng, rows):
-    """X and y of a network drawn from the prior: sticks of the gate, expert k, latent value, label."""
+def draw_measured(rng, rows):
+    """X and y of a network drawn from the prior, its latent value measured: sticks of the gate, expert k, value."""
     X = rng.normal(size=(rows, D_IN))
     padded = np.hstack([X, np.ones((rows, 1))])
     stop = sigmoid(padded @ rng.normal(0, SPREAD, size=(D_IN + 1, K - 1)))
@@ -23,7 +23,12 @@ def draw_network(rng, rows):
         z[here], waiting = j, waiting & ~here
     tau = rng.gamma(A0, 1 / B0, size=K)
     A = rng.normal(size=(K, D_IN + 1)) * np.sqrt(V0 / tau)[:, None]
-    x1 = (A[z] * padded).sum(1) + rng.normal(size=rows) / np.sqrt(tau[z])
+    return X, (A[z] * padded).sum(1) + rng.normal(size=rows) / np.sqrt(tau[z])
+
+
+def draw_network(rng, rows):
+    """X and y of a network drawn from the prior, y a label."""
+    X, x1 = draw_measured(rng, rows)
     w, bias = rng.normal(0, SPREAD, size=2)
     return X, (rng.random(rows) >= sigmoid(w * x1 + bias)).astype(int)      # class 0 stops at the only stick
 

@@ -1,10 +1,10 @@
 """Fit and predict with an estimator of somebody's, as JSON lines: what level B asks.  No mathematics here.
 
-    python -m cmn_conformance.estimator package.module:Class '{"n_experts": 3}'
+    python -m cmn_conformance.estimator package.module:Class '{"n_experts": 3}' [classifier | regressor]
 
-An estimator is a class, a factory or an object with fit(X, y) and predict_proba(X). What else it has is used: classes_; elbo_, bound_, elbo or
-bound (attribute or method: the last bound, of all rows together); trace_, elbo_trace_ or bound_trace_ (the bound after each step); among its
-parameters random_state or seed, classes (the label set, if y need not hold all of it), and a number of iterations (max_sweeps, max_iter, ...).
+An estimator is a class, a factory or an object with fit(X, y) and predict_proba(X), or with a forecast of numbers (forecasts.py). What else it
+has is used: classes_; elbo_, bound_, elbo or bound (attribute or method: the last bound, of all rows together); trace_, elbo_trace_ or
+bound_trace_ (the bound after each step); among its parameters random_state or seed, classes (the label set, if y need not hold all of it), and a number of iterations (max_sweeps, max_iter, ...).
 cmn_promises, a tuple of names, says what it promises (blackbox.PROMISES).
 """
 
@@ -12,6 +12,7 @@ import copy
 import inspect
 import json
 import os
+import pickle
 import random
 import sys
 import traceback
@@ -19,6 +20,7 @@ import warnings
 
 import numpy as np
 
+from cmn_conformance.forecasts import reader_of
 from cmn_conformance.serve import PROTOCOL, load, serve_host
 from cmn_conformance.values import decode, encode
 
@@ -50,11 +52,21 @@ def attribute(fitted, names, *data):
     return None
 
 
+def digits(array):
+    """One rounding in this array's dtype."""
+    return float(np.finfo(array.dtype if array.dtype.kind == "f" else float).eps)
+
+
+def unchanged(old, new):
+    """Whether two arrays hold the same, NaN or not."""
+    return bool(np.array_equal(old, new, equal_nan=old.dtype.kind == "f"))
+
+
 class EstimatorHost:
     """Answers for one estimator."""
 
-    def __init__(self, make, params=None):
-        self.make, self.params = make, dict(params or {})
+    def __init__(self, make, params=None, kind=None):
+        self.make, self.params, self.kind = make, dict(params or {}), kind
 
     def new(self, **params):
         """A fresh estimator with these parameters."""
@@ -63,9 +75,10 @@ class EstimatorHost:
             made = copy.deepcopy(self.make)
             return made.set_params(**params) if params else made
         known = parameters(self.make)
-        made = self.make(**{k: v for k, v in params.items() if k in known or "__" not in k})
-        nested = {k: v for k, v in params.items() if k not in known and "__" in k}
-        return made.set_params(**nested) if nested else made
+        later = {k: v for k, v in params.items() if k not in known}
+        if not later or not hasattr(made := self.make(**{k: v for k, v in params.items() if k in known}), "set_params"):
+            return self.make(**params)
+        return made.set_params(**later)
 
     def option(self, made, names):
         """The first of the names that is a parameter and was not set by the asker."""
@@ -74,39 +87,50 @@ class EstimatorHost:
 
     def start(self):
         made = self.new()
-        absent = [name for name in ("fit", "predict_proba") if not callable(getattr(made, name, None))]
-        if absent:
-            raise TypeError(f"expected an estimator with fit and predict_proba, got {type(made).__name__} without {', '.join(absent)}")
+        reader = reader_of(made, self.kind)
         can = {"seed": self.option(made, SEEDS), "classes": self.option(made, ("classes",)), "iterations": self.option(made, ITERATIONS)}
         promises = getattr(made, "cmn_promises", ())
         return {"protocol": PROTOCOL, "name": type(made).__name__, "version": "", "language": f"Python {sys.version.split()[0]}", "dtypes": ["f64"],
                 "ops": ["fit"],
-                "profile": {**{k: v for k, v in can.items() if v}, "promises": [promises] if isinstance(promises, str) else list(promises)}}
+                "profile": {"kind": reader.kind, "gives": reader.gives(made), **{k: v for k, v in can.items() if v}, "promises": [promises] if isinstance(promises, str) else list(promises)}}
 
-    def fit(self, ask):
-        """Fit, then predict for each query.   ask: X, y, queries, and optionally classes, iterations, before (X and y of an earlier fit)"""
-        made = self.new()
+    def made_for(self, ask):
+        """An estimator with the options of a question."""
         values = {"seed": (SEEDS, ask.get("seed", 0)), "classes": (("classes",), ask.get("classes")),
                   "iterations": (ITERATIONS, ask.get("iterations"))}
+        made = self.new()
         options = {self.option(made, names): value for names, value in values.values() if value is not None}
         options.pop(None, None)
-        made = self.new(**options) if options else made
+        return self.new(**options) if options else made
+
+    def fit(self, ask):
+        """Fit, then say of each query what it can.
+
+        ask: X, y, queries, and optionally classes, iterations, before (X and y of an earlier fit), float32, pickled; of a regressor also levels,
+        at and truth (forecasts.py)
+        """
+        made = self.made_for(ask)
+        reader, dtype = reader_of(made, self.kind), np.float32 if ask.get("float32") else float
         if ask.get("before"):
-            made.fit(decode(ask["before"]["X"]).astype(float), np.array(ask["before"]["y"]))
+            made.fit(decode(ask["before"]["X"]).astype(float), reader.target(ask["before"]["y"]))
         random.seed(ask.get("seed", 0))
         np.random.seed(ask.get("seed", 0))               # noqa: NPY002  for estimators that draw from the one generator of all
-        X, y = decode(ask["X"]).astype(float), np.array(ask["y"])
-        kept = X.copy(), y.copy()
+        X, y = decode(ask["X"]).astype(dtype), reader.target(ask["y"])
+        y = y.astype(dtype) if y.dtype == float else y
+        queries = [decode(query).astype(dtype) for query in ask["queries"]]
+        kept = [array.copy() for array in (X, y, *queries)]
         made.fit(X, y)
-        queries = [decode(query).astype(float) for query in ask["queries"]]
-        proba = [np.asarray(made.predict_proba(query)) for query in queries]
-        again = np.asarray(made.predict_proba(queries[0]))
+        if ask.get("pickled"):
+            made = pickle.loads(pickle.dumps(made))
+        parts = [reader.table(made, query, ask) for query in queries]
+        again = reader.table(made, queries[0], ask)
         bound, trace = attribute(made, BOUNDS, X, y), attribute(made, TRACES, X, y)
         classes = getattr(made, "classes_", None)
-        return {"proba": [encode(p) for p in proba], "again": encode(again), "eps": float(np.finfo(proba[0].dtype).eps),
+        coded = lambda table: {name: encode(part) for name, part in table.items()}
+        return {"parts": [coded(table) for table in parts], "again": coded(again), "eps": max(map(digits, parts[0].values())),
                 "classes": None if classes is None else np.asarray(classes).tolist(), "bound": None if bound is None else encode(float(bound)),
                 "trace": None if trace is None else encode(np.asarray(trace, float).ravel()),
-                "kept": bool(np.array_equal(kept[0], X, equal_nan=True) and np.array_equal(kept[1], y))}
+                "kept": all(unchanged(old, new) for old, new in zip(kept, (X, y, *queries)))}
 
     def answer(self, message):
         if message["cmd"] == "start":
@@ -120,12 +144,12 @@ class EstimatorHost:
             return {"seq": message["seq"], "errored": f"{type(error).__name__}: {error} ({os.path.basename(last.filename)}, line {last.lineno})"}
 
 
-def serve(spec, params):
+def serve(spec, params, kind=None):
     """Answer for an estimator until "stop" or the end of the input."""
-    serve_host(lambda: EstimatorHost(load(spec), params))
+    serve_host(lambda: EstimatorHost(load(spec), params, kind))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) not in (2, 3, 4):
         sys.exit(__doc__)
-    serve(sys.argv[1], json.loads(sys.argv[2]) if len(sys.argv) == 3 else {})
+    serve(sys.argv[1], json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}, *sys.argv[3:])

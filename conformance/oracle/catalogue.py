@@ -4,6 +4,7 @@ generate.py writes this as conformance/cmn_conformance/ops.json and flags.json.
 """
 
 import deep_catalogue as deep
+import outputs_catalogue as others
 from choices import DEFAULT_PROFILE, OPEN, OPTIONAL, PARAMETRISATIONS, PROFILE, reads
 from formulas import FORMULAS
 
@@ -25,6 +26,7 @@ CHAPTERS = {
     "beyond/shared_means": ["eq-shared-q", "eq-shared-experts", "eq-shared-kl", "eq-shared-bound", "eq-shared-sweep"],
     "beyond/structured": ["eq-lean-objective", "eq-lean-best", "eq-lean-frame", "eq-lean-shared", "eq-lean-row", "eq-lean-bound", "eq-lean-coefficients"],
     **deep.CHAPTERS,
+    **others.CHAPTERS,
 }
 CHAPTER_OF = {label: chapter for chapter, labels in CHAPTERS.items() for label in labels}
 
@@ -39,7 +41,7 @@ def link(label):
 DIMENSIONS = {
     "n": "entries, or rows of a small table", "J": "sticks", "m": "dimension of a Gaussian", "N": "rows of data",
     "d": "input dimension", "D": "d + 1: padded inputs, the 1 last", "h": "latent dimension", "K": "experts", "L": "classes",
-    "T": "sweeps", **deep.DIMENSIONS}
+    "T": "sweeps", **deep.DIMENSIONS, **others.DIMENSIONS}
 
 STATE = {
     "beta1_mu": (["L-1", "h+1"], "float", "means of q(beta_1), one row per output stick, the bias last"),
@@ -180,9 +182,10 @@ OPS = {
                  {**FULL, "n_sweeps": ([], "int", "how many"), "X_new": (["n", "d"], "float", "new rows, without the padding 1")},
                  {"log_probs": row("nats", ["n", "L"])}),
     **deep.operations(DATA, PRIORS, VALUE),
+    **others.operations(FULL, VALUE),
 }
 
-WHOLE = {name for name, (_, _, _, given, _) in OPS.items() if {"b", "nu"} <= set(given) or "M1" in given}
+WHOLE = {name for name, (_, _, _, given, _) in OPS.items() if {"b", "nu"} <= set(given) or {"M1", "W"} & set(given)}
 
 # ---- flags: name -> (equation, the bug that it catches)
 
@@ -242,15 +245,21 @@ FLAGS = {
     "RowGaussian": ("eq-lean-row", "One Gaussian for a row made of averaged means or covariances, of experts that count alike, or of the likeliest expert alone."),
     "LeanGap": ("eq-lean-bound", "A bound read off the log normalisers of the M-step, which hold for full covariances, or the entropy of the full posterior."),
     **deep.FLAGS,
+    **others.FLAGS,
     "Jensen": ("eq-pred-likelihood", "E[ln p] instead of ln E[p]: a lower bound, not the likelihood."),
 }
+
+
+def condition(op, argument):
+    """{key: values} of the profile under which an operation has this argument."""
+    return (others.ONLY_UNDER if op in others.FORMULAS else ONLY_UNDER).get(argument, {})
 
 
 def active(name, profile):
     """(in, out) of an operation under a profile: some arguments exist under one choice only."""
     def there(argument):
         return name not in WHOLE or all(profile.get(key, DEFAULT_PROFILE[key]) in (value if isinstance(value, list) else [value])
-                                        for key, value in ONLY_UNDER.get(argument, {}).items())
+                                        for key, value in condition(name, argument).items())
     return [{argument: spec for argument, spec in table.items() if there(argument)} for table in OPS[name][3:5]]
 
 
@@ -263,11 +272,11 @@ def choice(key):
 
 def ops_json():
     def spec(op, table):
-        only = lambda argument: {"when": ONLY_UNDER[argument]} if op in WHOLE and argument in ONLY_UNDER else {}
+        only = lambda argument: {"when": condition(op, argument)} if op in WHOLE and condition(op, argument) else {}
         return {name: {"shape": shape, "kind": kind, "meaning": meaning, **only(name)} for name, (shape, kind, meaning) in table.items()}
     return {"schema": 1, "dimensions": DIMENSIONS, "profile": {key: choice(key) for key in PROFILE},
             "ops": [{"name": name, "level": level, "eq": {"label": label, "link": link(label)}, "chapter": f"book/{CHAPTER_OF[label]}.html",
-                     "definition": text, "formula": {**FORMULAS, **deep.FORMULAS}[name], "reads": reads(name, given, wanted), "in": spec(name, given), "out": spec(name, wanted)}
+                     "definition": text, "formula": {**FORMULAS, **deep.FORMULAS, **others.FORMULAS}[name], "reads": reads(name, given, wanted), "in": spec(name, given), "out": spec(name, wanted)}
                     for name, (level, label, text, given, wanted) in OPS.items()]}
 
 

@@ -5,6 +5,7 @@ twins with ids of their own.
 """
 
 import deep_catalogue as deep
+import outputs_catalogue as others
 
 # key -> (values, meaning); the first value is the default
 PARAMETRISATIONS = {
@@ -40,13 +41,15 @@ ALGORITHMS = {
     "coefficients": (["full", "diagonal", "diagonal-inputs", "diagonal-output"], "covariances of q(A), q(beta_0) and q(beta_1): as they are, or the best diagonal ones; inputs: "
                      "of V and beta0_S alone, output: of beta1_S alone. The means are the same"),
     "layers": (["none", *deep.VALUES], "how many layers of gate and experts a network of the operations deep_* may have; none: it has no such operations"),
+    "output": (["classes", *others.VALUES], "what the operations out_* learn: measured numbers, Y = B x1~ + noise, or counts, negative binomial with the logit beta_1 . x1~; classes: it has no such operations"),
 }
 PROFILE = {**PARAMETRISATIONS, **ALGORITHMS}
 DEFAULT_PROFILE = {key: values[0] for key, (values, _) in PROFILE.items()}
 OPEN = {"inner": 1}                                     # any whole number from here on can be declared
 LEANER = "leaner posteriors"
 OPTIONAL = {"expert_mean": {"shared": "shared means"}, **{key: dict.fromkeys(ALGORITHMS[key][0][1:], LEANER) for key in ("latent_posterior", "coefficients")},
-            "layers": dict.fromkeys(deep.VALUES, deep.SUITE)}   # key -> value -> the optional suite of which its cases are: whoever does not declare it does not offer it
+            "layers": dict.fromkeys(deep.VALUES, deep.SUITE),
+            "output": dict.fromkeys(others.VALUES, others.SUITE)}   # key -> value -> the optional suite of which its cases are: whoever does not declare it does not offer it
 
 # parametrisation -> the arguments and results that it changes
 TOUCHES = {
@@ -58,6 +61,8 @@ TOUCHES = {
 }
 for key, names in {"gamma": "b{}", "gaussian": "Sigma{} beta{}_S", "V": "V{}", "bias": "M{} V{} beta{}_mu beta{}_S", "layout": "M{} beta{}_mu", "sticks": "beta{}_mu beta{}_S xi{}"}.items():
     TOUCHES[key] |= {name.format(layer) for name in names.split() for layer in ("", 1, 2, 3) if layer or "_" in name}      # of a layer, and as an update answers them
+for key, names in others.TOUCHES.items():
+    TOUCHES[key] |= names
 STICK_TABLES = {"stick_log_probs", "stick_counts", "stick_logits", "stick_log_means", "stick_log_bound"}
 BY_HAND = {"sticks": STICK_TABLES, "classes": {"stick_log_probs", "stick_counts", "stick_logits", "stick_log_means", "predict", "forecast", "deep_forecast"},
            "bias": {"padded_second_moment"}}
@@ -88,6 +93,7 @@ READERS = {
     "latent_posterior": {"update_x", "update_z", "elbo_latent_entropy", "elbo"} | A_SWEEP,
     "coefficients": {"update_beta1", "update_beta0", "update_experts", "kl_experts", "elbo"} | A_SWEEP,
     "layers": set(deep.FORMULAS),
+    "output": set(others.FORMULAS),
 }
 
 

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import deep
 import groups
+import outputs
 import wrong
 from catalogue import OPS, active, flags_json, link, ops_json
 from measure import (BITS, DIGITS, each, LOOSEST_F32, SAFETY, WIDER, TRIALS, encode, exact, fits, flat, real, rounding, sensitivity, shape_of, sizes,
@@ -51,7 +52,7 @@ def dimensions(tables, values):
 
 def sizes_of(op, tables, arguments, outs):
     """dimensions of all that goes in and out; those of an update of one layer of several, from its number."""
-    return {"1": 1, **dimensions(tables, {**arguments, **outs}), **(deep.output_sizes(op, arguments) if op in deep.OPS else {})}
+    return {"1": 1, **dimensions(tables, {**arguments, **outs}), **(deep.output_sizes(op, arguments) if op in deep.OPS else outputs.sizes(arguments) if op in outputs.OPS else {})}
 
 
 def resolve(shape, sizes, value):
@@ -74,7 +75,7 @@ def profile_of(op, case, arguments):
         profile.setdefault("gamma", "rate")
     if op in ("stick_log_probs", "stick_counts", "stick_logits") or {"beta0_mu", "beta0", "xi0"} & set(arguments):
         profile.setdefault("sticks", "K-1")
-    keys = ("omega1", "inner", "order", "tilts", "tilt_start", "experts", "prior_mean", "noise", "expert_mean", "latent_posterior", "coefficients", "layers", "gamma", "sticks")
+    keys = ("omega1", "inner", "order", "tilts", "tilt_start", "experts", "prior_mean", "noise", "expert_mean", "latent_posterior", "coefficients", "layers", "output", "gamma", "sticks")
     return {key: profile[key] for key in keys if key in profile}
 
 

@@ -12,13 +12,15 @@ import large_cases
 import lean_cases
 import network
 import network_cases
+import outputs
+import outputs_cases
 import shared_cases
 import special_cases
 from level0 import OPS as LEVEL0
 from measure import BITS, flat, sensitivity, slack, tolerance
 from mpmath import mp, mpf
 
-OPS, SHORTCUTS = {**LEVEL0, **network.OPS, **integrals.OPS, **deep.OPS}, {**integrals.SHORTCUTS, **deep.SHORTCUTS}
+OPS, SHORTCUTS = {**LEVEL0, **network.OPS, **integrals.OPS, **deep.OPS, **outputs.OPS}, {**integrals.SHORTCUTS, **deep.SHORTCUTS, **outputs.SHORTCUTS}
 
 HALVED = "trapezoids over mpmath numbers of 16 digits, the step halved until two results agree to {}, and halving squares the error"
 SLACK = ("an integral may be off by what a good rule leaves: a thousandth of the distance to the nearest shortcut, the means put in place of "
@@ -54,7 +56,7 @@ class Group:
     def fixed_point(self, case, ins):
         """(outs, tol, kappa) of converge; the bound may be off by what is gained after a residual of 1e-7 (float32: 1e-4)."""
         early, profile = {"f64": mpf(10) ** -7, "f32": mpf(10) ** -4}, case.get("profile", {})
-        told, model = {key: profile[key] for key in case.get("options", ())}, deep if case["op"] in deep.OPS else network
+        told, model = {key: profile[key] for key in case.get("options", ())}, next((model for model in (deep, outputs) if case["op"] in model.OPS), network)
         choices = {key: value for key, value in told.items() if key not in ("order", "inner")}
         with mp.workprec(80):
             s, _, passed = model.converged({**ins, **choices}, mpf(10) ** -10, early.values(), **{key: told[key] for key in ("order", "inner") if key in told})
@@ -74,7 +76,7 @@ class Group:
         profile, tol, kappa = case.get("profile", {}), {}, {}
         told = {key: profile[key] for key in case.get("options", ())}
         options, bits, base = told, 60, outs
-        if op in integrals.OPS:
+        if op in (*integrals.OPS, *outputs.COARSE):
             options, bits = {**told, "coarse": True}, 24
             base = self.apply(OPS[op], profile, ins, options)
         changes = sensitivity(lambda **q: self.apply(OPS[op], profile, q, options), ins, base, case["id"], bits)
@@ -97,6 +99,7 @@ NEWER = {"suite": "2026.12", "date": "2026-11-30"}
 SHARED = {"suite": "2026.12.1", "date": "2026-12-01"}       # an optional suite: the mean that all experts share
 LEAN = {"suite": "2026.12.2", "date": "2026-12-01"}         # an optional suite: leaner posteriors
 DEEP = {"suite": "2026.12.3", "date": "2026-12-01"}         # an optional suite: deeper networks
+OUT = {"suite": "2026.12.4", "date": "2026-12-01"}          # an optional suite: other outputs
 
 GROUPS = {group.name: group for group in (
     Group("sticks", 0, special_cases.sticks, **NEWER),
@@ -136,5 +139,11 @@ GROUPS = {group.name: group for group in (
     Group("deep_sweeps", 4, deep_cases.trajectories, **DEEP),
     Group("deep_fixed_points", 5, deep_cases.fixed_points, method=SETTLED.format("canonical "), **DEEP),
     Group("deep_forecasts", 6, deep_cases.forecasts, **DEEP, method=f"loops and trapezoids over mpmath numbers of 50 digits; {SLACK}"),
+    Group("out_special", 0, outputs_cases.special, **OUT),
+    Group("out_updates", 2, outputs_cases.updates, **OUT),
+    Group("out_bound", 3, outputs_cases.bound, **OUT),
+    Group("out_sweeps", 4, outputs_cases.trajectories, **OUT),
+    Group("out_fixed_points", 5, outputs_cases.fixed_points, method=SETTLED.format(""), **OUT),
+    Group("out_forecasts", 6, outputs_cases.forecasts, **OUT, method=f"loops over mpmath numbers of 50 digits, integrals: {HALVED.format('1e-5')}; {SLACK}"),
     Group("likelihood", 6, integral_cases.likelihoods, **NEWER, method=f"{HALVED.format('1e-7')}; {SLACK}"),
 )}

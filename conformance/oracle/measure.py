@@ -15,7 +15,7 @@ SAFETY = 32                                                 # c in rtol = c * ep
 # c grows so much: determinants from eigenvalues; ln cosh(c/2) - c/4 tanh(c/2) as it stands, from c = 1/2 on
 WIDER = {"gaussian_entropy": 4, "gaussian_kl": 4, "mng_kl": 4, "pg_kl": 10}
 LOOSEST_F32 = 0.01                                          # a float32 tolerance beyond this tests nothing
-SYMMETRIC = {"S", "V", "Sigma", "beta1_S", "beta0_S", "U", "U0", *(name.format(l) for l in (1, 2, 3) for name in ("V{}", "Sigma{}", "beta{}_S"))}
+SYMMETRIC = {"S", "V", "Sigma", "beta1_S", "beta0_S", "U", "U0", "W_V", "C_S", *(name.format(l) for l in (1, 2, 3) for name in ("V{}", "Sigma{}", "beta{}_S"))}
 
 
 def each(value, function):

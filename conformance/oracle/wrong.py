@@ -166,7 +166,7 @@ def ten_digits(x):
 def right_function(op):
     """The operation, as a wrong formula may call it; an integral by a coarse rule, which has digits enough."""
     from groups import OPS
-    more = {"coarse": True} if op in ("predict", "log_likelihood", "forecast") else {}
+    more = {"coarse": True} if op in ("predict", "log_likelihood", "forecast", "out_density", "out_given_latent") else {}
     return lambda **q: OPS[op](**q, **more)
 
 
@@ -218,14 +218,17 @@ def group_file(group, built):
     from wrong_msteps import BUGS as FOURTH
     from wrong_deep import MINE as DEEPER
     from wrong_deep import OTHERS as DEEP
+    from wrong_outputs import MINE as OTHER
+    from wrong_outputs import OTHERS as OUTPUTS
     from wrong_lean import MINE
     from wrong_lean import OTHERS as LEAN
     from wrong_shared import joined
     from wrong_updates import BUGS as THIRD
     from wrong_updates import CONVENTIONS
     choices = CONVENTIONS if group.level in (2, 3, 4, 5) else []
-    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST), LEAN, DEEP).items()}
-    lean, own = group.name.startswith(("lean_", "deep_")), DEEPER if group.name.startswith("deep_") else MINE
+    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST), LEAN, DEEP, OUTPUTS).items()}
+    named = {"lean": MINE, "deep": DEEPER, "out": OTHER}
+    lean, own = group.name.split("_")[0] in named, named.get(group.name.split("_")[0], ())
     cases, used, built = {}, {}, {case["id"]: case for case in built}
     for case in group.cases() if not group.name.startswith("large_") else ():      # bugs of sizes have no value of their own
         op = case["op"]

@@ -4,6 +4,7 @@ import os
 import time
 
 import numpy as np
+from blackbox_regressors import Evidence
 
 
 def half_tanh(c):
@@ -12,7 +13,7 @@ def half_tanh(c):
 
 class Sticks:
     """Stick-breaking logistic regression by mean field (Polya-Gamma), with its bound; columns standardised."""
-    cmn_promises = ("row_order", "units", "label_names", "prior")
+    cmn_promises = ("row_order", "units", "column_order", "label_names", "prior")
     centre = 0.0                                         # prior mean of the biases
     clip = None
 
@@ -176,6 +177,31 @@ class Frequencies(Sticks):
 @breaks("used")
 class Mirrored(Sticks):
     predict_proba = changed(lambda p: p[:, ::-1])
+
+
+@breaks("pickled", "warned")
+class HoldsALambda(Sticks):
+    def solve(self, *data):
+        Sticks.solve(self, *data)
+        self.link = lambda value: value
+
+
+@breaks("float32", "warned")
+class SixteenBits(Sticks):
+    def padded(self, X):
+        return Sticks.padded(self, np.round(X) if X.dtype == np.float32 else X)
+
+
+@breaks("lengths", "warned")
+class CutsToTheShorter(Sticks):
+    def fit(self, X, y):
+        return Sticks.fit(self, X[:len(y)], y)
+
+
+@breaks("column_order", promises=["column_order"])
+class FirstColumnShrinksLess(Sticks):
+    def padded(self, X):
+        return Sticks.padded(self, X) * np.append(np.arange(self.width, 0, -1), 1)
 
 
 @breaks("eight_classes")
@@ -349,6 +375,27 @@ class Chatty(Sticks):
     def fit(self, X, y):
         print("fitting ...")
         return Sticks.fit(self, X, y)
+
+
+class Both(Sticks):
+    """Classifier and regressor, as a model that goes by the dtype of y."""
+    def fit(self, X, y):
+        if y.dtype == float:
+            self.inner = Evidence().fit(X, y)
+            return self
+        return Sticks.fit(self, X, y)
+
+    def predict(self, X, return_std=False):
+        return self.inner.predict(X, return_std)
+
+    def predict_density(self, X, y):
+        return self.inner.predict_density(X, y)
+
+
+def noisy_process():
+    """A Gaussian process whose kernel has noise in it."""
+    from sklearn.gaussian_process import GaussianProcessRegressor, kernels
+    return GaussianProcessRegressor(kernels.ConstantKernel(10.0) * kernels.RBF(2.0) + kernels.WhiteKernel(0.3), normalize_y=True)
 
 
 class NoProbabilities:

@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 
 import blackbox_estimators as planted
+import blackbox_regressors as regressors
 import jsonschema
 import numpy as np
 import pages
 import pytest
 from tangle import read_chapters
 
-from cmn_conformance import blackbox, blackbox_checks, calibration, runner
+from cmn_conformance import blackbox, calibration, runner
 from cmn_conformance.__main__ import main
 from cmn_conformance.process import NotStarted
 
@@ -37,9 +38,13 @@ def test_a_right_mean_field_passes_every_check():
     jsonschema.Draft202012Validator(schema).validate(out)
 
 
-@pytest.mark.parametrize("name", planted.BROKEN)
-def test_a_broken_estimator_is_caught(name):
-    cls, check, verdict, params = planted.BROKEN[name]
+BROKEN = {**{("classifier", name): entry for name, entry in planted.BROKEN.items()},
+          **{("regressor", name): entry for name, entry in regressors.BROKEN.items()}}
+
+
+@pytest.mark.parametrize("kind, name", BROKEN)
+def test_a_broken_estimator_is_caught(kind, name):
+    cls, check, verdict, params = BROKEN[kind, name]
     out = ask(cls, [check], params=params)
     found = {r["id"]: r["verdict"] for r in out["results"]}
     assert found[check] == verdict
@@ -47,12 +52,13 @@ def test_a_broken_estimator_is_caught(name):
 
 
 def test_every_check_has_a_broken_estimator():
-    caught = {check for _, check, _, _ in planted.BROKEN.values()}
-    assert len(planted.BROKEN) >= 20 and {check.name for check in blackbox_checks.CHECKS} == caught
+    for kind, broken in (("classifier", planted.BROKEN), ("regressor", regressors.BROKEN)):
+        caught = {check for _, check, _, _ in broken.values()}
+        assert len(broken) >= 20 and {check.name for check in blackbox.checks_of(kind)} == caught
 
 
 LIBRARY = {
-    "sklearn.linear_model:LogisticRegression": ["row_order", "label_names", "class_order"],
+    "sklearn.linear_model:LogisticRegression": ["row_order", "column_order", "label_names", "class_order"],
     "sklearn.naive_bayes:GaussianNB": ["row_order", "label_names", "class_order"],
     "sklearn.neighbors:KNeighborsClassifier": ["row_order", "label_names"],
     "sklearn.ensemble:RandomForestClassifier": ["label_names"],
@@ -66,6 +72,62 @@ def test_what_a_library_promises_holds(spec):
     out = ask(spec, promises=LIBRARY[spec], params=SMALLER.get(spec), in_process=True)
     expected = {"LB-nan"} if "RandomForest" in spec else set()       # it takes NaN on purpose
     assert set(bad(out)) == expected and all(verdict == "warned" for verdict, _ in bad(out).values()) and runner.exit_code(out) == 0
+
+
+def test_a_right_regressor_passes_every_check():
+    out = ask(regressors.Evidence, promises=["calibration"])
+    assert bad(out) == {} and runner.exit_code(out) == 0
+    assert {r["verdict"] for r in out["results"]} == {"passed"} and out["problems"] == []
+    assert out["adapter"]["profile"]["kind"] == "regressor"
+    assert out["adapter"]["profile"]["gives"] == ["mean", "std", "density", "log_density", "cdf", "quantiles"]
+
+
+@pytest.mark.parametrize("cls, gives", [(regressors.WidthOnly, ["mean", "std"]), (regressors.QuantilesOnly, ["quantiles"]),
+                                        (regressors.LogDensityOnly, ["log_density"])])
+def test_who_gives_less_is_asked_less(cls, gives):
+    out = ask(cls)
+    assert bad(out) == {} and out["adapter"]["profile"]["gives"] == gives
+    assert {"LB-used", "LB-all_rows", "LB-alone"} <= {r["id"] for r in out["results"] if r["verdict"] == "passed"}
+
+
+NOISELESS = {"LB-used", "LB-all_rows"}                   # nothing in it is noise: it goes through every row, and is sure between them
+
+
+@pytest.mark.parametrize("spec, promises, expected", [
+    ("sklearn.linear_model:BayesianRidge", ["row_order", "column_order", "calibration"], set()),
+    ("sklearn.linear_model:BayesianRidge", ["units", "y_units"], {"LB-units", "LB-y_units"}),       # its priors are in the units of the data
+    ("sklearn.linear_model:ARDRegression", ["row_order", "column_order"], set()),
+    ("sklearn.gaussian_process:GaussianProcessRegressor", ["row_order", "column_order"], NOISELESS),
+    (f"{HERE}:noisy_process", ["row_order", "column_order"], set())])
+def test_what_a_library_forecasts(spec, promises, expected):
+    assert set(bad(ask(spec, promises=promises, in_process=True))) == expected
+
+
+OWN = {"n_experts": 2, "max_sweeps": 40}
+
+
+def test_own_regressor_in_short():
+    only = ["LB-shape", "LB-alone", "LB-seed", "LB-used", "LB-density", "LB-quantiles", "LB-cdf", "LB-y_units", "LB-trace", "LB-degenerate", "LB-nan"]
+    out = ask("cmn_literate:CMNRegressor", only, ["y_units"], OWN, in_process=True)
+    assert bad(out) == {} and {r["verdict"] for r in out["results"]} == {"passed"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("link, promises", [("identity", ["units", "column_order", "y_units", "calibration"]), ("learned", ["y_units"])])
+def test_own_regressor_keeps_its_promises(link, promises):
+    assert bad(ask("cmn_literate:CMNRegressor", promises=promises, params={**OWN, "n_experts": 3, "link": link}, in_process=True)) == {}
+
+
+def test_kind_can_be_named(capsys):
+    spec = f"{HERE}:Both"
+    assert main(["run", "--estimator", spec, "--in-process", "--case", "LB-shape"]) == 0
+    assert main(["run", "--estimator", spec, "--in-process", "--case", "LB-density_integral", "--kind", "regressor"]) == 0
+    assert "1 passed" in capsys.readouterr().out
+    assert main(["run", "--estimator", spec, "--kind", "regressor", "--case", "LB-shape"]) == 0
+    assert main(["run", "--estimator", f"{HERE}:Sticks", "--kind", "regressor", "--in-process"]) == 2
+    assert "a density or quantiles, got Sticks without" in capsys.readouterr().err
+    assert main(["run", "--estimator", f"{HERE}:Sticks", "--promise", "y_units", "--in-process"]) == 2
+    assert "of a classifier, got 'y_units'" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -102,7 +164,7 @@ def test_command_line(tmp_path, capsys):
     assert main(["run", "--estimator", f"{HERE}:made", "--in-process", "--param", "sigma=0.5", "--case", "LB-sum", "--report", str(report)]) == 0
     words = capsys.readouterr().out
     assert "black box" in words and "not promised, and so not asked: class_order, calibration" in words
-    assert json.loads(report.read_text())["adapter"]["profile"]["promises"] == ["label_names", "prior", "row_order", "units"]
+    assert json.loads(report.read_text())["adapter"]["profile"]["promises"] == ["column_order", "label_names", "prior", "row_order", "units"]
     assert main(["run", "--estimator", f"{HERE}:RawColumns", "--in-process", "--case", "LB-units"]) == 1
     assert "FAILED LB-units" in capsys.readouterr().out
     assert main(["run", "--estimator", f"{HERE}:TakesNaN", "--in-process", "--case", "LB-nan", "--case", "LB-sum"]) == 0
@@ -123,11 +185,13 @@ def test_what_is_no_estimator():
         blackbox.open_estimator(planted.NoProbabilities)
     with pytest.raises(NotStarted, match="without predict_proba"):
         ask(f"{HERE}:NoProbabilities")
+    with pytest.raises(NotStarted, match=r"or with|or fit and predict\(X, return_std=True\)"):
+        blackbox.open_estimator(regressors.PointOnly)
 
 
 def test_equations_are_in_the_book():
     where = {label: path for label, path in pages.equations(read_chapters(ROOT))}
-    for check in blackbox_checks.CHECKS:
+    for check in blackbox.checks_of("classifier") + blackbox.checks_of("regressor"):
         label = check.eq["label"]
         assert check.eq["link"] == f"{where[label].removesuffix('.ipynb')}.html#equation-{label}", check.name
 

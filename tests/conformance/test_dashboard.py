@@ -93,5 +93,5 @@ def test_every_adapter_is_asked():
     found = importlib.util.spec_from_file_location("dashboard", ROOT / "conformance/dashboard.py")
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
-    files = {file.name for file in (ROOT / "conformance/adapters").iterdir() if file.suffix in {".py", ".mjs", ".c"}}
+    files = {file.name for file in (ROOT / "conformance/adapters").iterdir() if file.suffix in {".py", ".mjs", ".c"}} - {"package_outputs.py"}      # a part of package.py
     assert files <= {a.file for a in module.ADAPTERS}
