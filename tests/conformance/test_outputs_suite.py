@@ -188,7 +188,8 @@ def test_other_parametrisations_are_converted_and_back(profile):
 
 # ---- bugs of the package
 
-NOT_ASKED = ("out-line-start", "out-known", "out-count-start", "out-measured", "net-start", "net-stop", "net-problem", "net-shared", "net-kl-without-shared", "net-experts-about", "net-experts-sure")
+NOT_ASKED = ("out-line-start", "out-known", "out-count-start", "out-measured", "net-start", "net-stop", "net-problem", "net-shared", "net-kl-without-shared", "net-experts-about", "net-experts-sure",
+             "net-weight-", "net-rows-", "net-another-")                                              # weights of rows, which no case has
 CLOSED = ("reg-moments",)                                # the rest of the regressor is mixtures, quantiles, options and files
 PLANTED = [("outputs", fault) for fault in FAULTS_OF_OUTPUTS if not fault[0].startswith(NOT_ASKED)]
 PLANTED += [("regression", fault) for fault in FAULTS_OF_NETWORKS if not fault[0].startswith(NOT_ASKED)]
