@@ -46,7 +46,7 @@ class SharedPrior(NamedTuple):
     """shared_gain with its slopes, a term of add_term.  [eq-draws-slopes]
 
     v0 > 0, v00 >= 0.  Called with a Theta, leading axes (...) allowed
-    -> nats (...), slopes in A (...,K,h,D) and in tau (...,K,h)
+    -> nats (...), Theta of slopes, 0.0 for beta1 and beta0
     """
     v0: float
     v00: float
@@ -57,7 +57,7 @@ class SharedPrior(NamedTuple):
         m, var = mean[..., None, :, :], var[..., None, :]
         A_bar = tau[..., None] * m / v0
         tau_bar = np.sum(m * A - 0.5 * m**2, -1) - 0.5 * A.shape[-1] * var
-        return shared_gain(theta, v0, v00), A_bar, tau_bar / v0
+        return shared_gain(theta, v0, v00), Theta(0.0, 0.0, A_bar, tau_bar / v0)
 
 
 # book/beyond/shared_draws.ipynb, cell shared_draws-15
