@@ -251,6 +251,20 @@ def test_shift_of_the_axes_sees_the_centred_biases(v00):
     assert_allclose(pad(x1) @ theta.beta1.T, pad(s.x1) @ s.theta.beta1.T, rtol=1e-9, atol=1e-9)
 
 
+def test_the_mean_is_drawn_at_the_scale_in_force():
+    """With next to no prior of its own, A_0 is about the weighted mean of the experts with precision lambda times theirs; no axis move changes that."""
+    wide, (s, X, y, rng), found = Above(1e6, True, 2.5), begun(above=Above(1e6, True, 2.5)), []
+    s = s._replace(scales=np.array([60.0, 1.0, 1.0]))
+    for _ in range(80):
+        after = learned_sweep(s, X, y, PRIORS, rng, wide)
+        T = after.theta.tau.sum(0)[:, None]
+        middle = (after.theta.tau[..., None] * after.theta.A).sum(0) / T
+        found.append(((after.A0 - middle) * np.sqrt(60.0 * T)).ravel())
+    found = np.array(found)
+    assert np.abs(found.mean()) < 5 / found.size**0.5
+    assert_allclose((found**2).mean(), 1, atol=5 * (2 / found.size)**0.5)
+
+
 def geweke(n_sweeps, above, seed=0, K=3, h=2, L=3):
     tame, rng, c = Priors(v0=1.0, a0=3.0, b0=3.0, sigma0=1.0, sigma1=1.0), np.random.default_rng(seed), above.strength or 1.0
     scales = np.ones(3) if above.strength is None else rng.gamma(c, 1 / c, 3)
