@@ -8,7 +8,7 @@ every expert as an observation of $A_0$, even one that has seen no row.
 
 __all__ = ["shared_gain", "SharedPrior", "draw_shared", "SharedState", "keep_axes",
            "draw_common_axes", "shared_log_joint", "shared_sweep", "shared_start", "shared_model",
-           "with_shared_mean", "SHARED_MAP", "SHARED_BBVI", "SHARED_NUTS", "SHARED_GIBBS"]
+           "with_shared_mean", "shared_term", "shared_chains"]
 
 
 # book/beyond/shared_draws.ipynb, cell shared_draws-02
@@ -20,7 +20,7 @@ import autograd.numpy as anp
 import numpy as np
 from scipy.stats import geninvgauss
 
-from cmn_literate.beyond.shared_means import model_of, shared_update
+from cmn_literate.beyond.shared_means import Above, model_of, shared_update
 from cmn_literate.learners import find_learner
 from cmn_literate.network.simulate import Theta
 from cmn_literate.roads.gibbs import (
@@ -46,7 +46,7 @@ class SharedPrior(NamedTuple):
     """shared_gain with its slopes, a term of add_term.  [eq-draws-slopes]
 
     v0 > 0, v00 >= 0.  Called with a Theta, leading axes (...) allowed
-    -> nats (...), slopes in A (...,K,h,D) and in tau (...,K,h)
+    -> nats (...), Theta of slopes, 0.0 for beta1 and beta0
     """
     v0: float
     v00: float
@@ -57,7 +57,7 @@ class SharedPrior(NamedTuple):
         m, var = mean[..., None, :, :], var[..., None, :]
         A_bar = tau[..., None] * m / v0
         tau_bar = np.sum(m * A - 0.5 * m**2, -1) - 0.5 * A.shape[-1] * var
-        return shared_gain(theta, v0, v00), A_bar, tau_bar / v0
+        return shared_gain(theta, v0, v00), Theta(0.0, 0.0, A_bar, tau_bar / v0)
 
 
 # book/beyond/shared_draws.ipynb, cell shared_draws-15
@@ -151,36 +151,33 @@ def shared_model(v00):
 
 
 # book/beyond/shared_draws.ipynb, cell shared_draws-24
-def with_shared_mean(method, hook):
+def with_shared_mean(method, hook, **further):
     """The learner of a method for the extended model.  [eq-draws-joint]
 
-    method: a name of LEARNERS; hook(priors, v00) -> what its begin is given more
-    -> Learner with the options v00 and scaled; with v00 = 0 it is the method
+    method: a name of LEARNERS; hook(priors, above) -> what its begin is given more;
+    further: options of model_of, with their defaults
+    -> Learner with the options v00, scaled and further; with nothing above the
+    priors it is the method
     """
-    base = find_learner(method)
+    base, own_options = find_learner(method), {"v00": 10.0, "scaled": True, **further}
 
     def begin(Z, y, n_classes, settings, rng, weight=None):
         own, (priors, above) = copy(settings), model_of(settings, Z.shape[1] + 1)
         rest = {name: value for name, value in (settings.method_options or {}).items()
-                if name not in ("v00", "scaled")}
+                if name not in own_options}
         own.method, own.method_options, own.priors = method, rest, priors
-        more = hook(priors, above.v00) if above.v00 else {}
+        more = hook(priors, above) if above != Above() else {}
         return base.begin(Z, y, n_classes, own, rng, weight, **more)
 
-    return base._replace(
-        begin=begin, options={**base.options, "v00": 10.0, "scaled": True})
+    return base._replace(begin=begin, options={**base.options, **own_options})
 
 
 # book/beyond/shared_draws.ipynb, cell shared_draws-25
-def _term(priors, v00):
-    return {"term": SharedPrior(priors.v0, v00)}
+def shared_term(priors, above):
+    """What "map", "bbvi" and "nuts" are given more.  [eq-draws-marginal]"""
+    return {"term": SharedPrior(priors.v0, above.v00)}
 
 
-def _model(priors, v00):
-    return {"model": shared_model(v00)}
-
-
-SHARED_MAP = with_shared_mean("map", _term)
-SHARED_BBVI = with_shared_mean("bbvi", _term)
-SHARED_NUTS = with_shared_mean("nuts", _term)
-SHARED_GIBBS = with_shared_mean("gibbs", _model)
+def shared_chains(priors, above):
+    """What "gibbs" is given more.  [eq-draws-joint]"""
+    return {"model": shared_model(above.v00)}

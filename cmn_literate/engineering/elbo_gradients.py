@@ -285,8 +285,8 @@ def bound_slopes(free, noise, moves, rows, priors, tilts=(None, None), term=None
     free, noise named tuples of the fields of Free and Noise, rows of make_rows
     moves (S,K,h)  how each Gamma draw moves with its shape
     tilts          of best_tilts for the augmented bound, else none
-    term           a further log density of A and tau, see add_term, for Thetas with a
-                   leading axis S: nats (S,), slopes (S,K,h,D), (S,K,h)
+    term           a further log density of Theta, see add_term, for Thetas with a
+                   leading axis S: nats (S,), slopes with it too
     -> float (nats), the kind of tuple that free is
     """
     f, h, gamma = free, len(free.mu), responsibilities(free.logits, 0)[0]
@@ -295,8 +295,9 @@ def bound_slopes(free, noise, moves, rows, priors, tilts=(None, None), term=None
     gate, into_beta0 = _gate_part(theta, rows, mass, tilts[1])
     expert, into_A, into_tau, pull = _expert_part(theta, x1, rows, mass)
     into_x -= pull
-    more, A_bar, tau_bar = (np.zeros(1), 0.0, 0.0) if term is None else term(theta)
-    into_A, into_tau = into_A + A_bar, into_tau + tau_bar
+    more, bar = (np.zeros(1), Theta(*4 * (0.0,))) if term is None else term(theta)
+    into = into_beta1, into_beta0, into_A, into_tau
+    into_beta1, into_beta0, into_A, into_tau = (a + b for a, b in zip(into, bar))
     entropy = f.x_C[_local_factor(f.x_C)[1]].sum(0)
     v = label + gate + expert + entropy + 0.5 * h * (1 + np.log(2 * np.pi))
     v -= np.log(np.maximum(gamma, 1e-300))

@@ -313,18 +313,18 @@ def class_log_probs(theta, X, nodes):
 
 # book/engineering/gradients.ipynb, cell gradients-27
 def add_term(term, phi, shapes, value, slope):
-    """Add a further log density of A and tau to one at phi.  [eq-lik-phi]
+    """Add a further log density of Theta to one at phi.  [eq-lik-phi]
 
-    term: Theta -> nats, slopes in A (K,h,D) and in tau (K,h); None adds nothing
-    value float, slope (P,) in phi -> float, (P,)
+    term: Theta -> nats, Theta of slopes, 0.0 for a field that it leaves alone; None
+    adds nothing.  value float, slope (P,) in phi -> float, (P,)
     """
     if term is None:
         return value, slope
     theta, slope = unpack(phi, shapes), slope.copy()
-    more, A_bar, tau_bar = term(theta)
-    _, _, A, log_tau = split_fields(slope, shapes)               # views
-    A += A_bar
-    log_tau += tau_bar * theta.tau
+    more, bar = term(theta)
+    bar = bar._replace(tau=bar.tau * theta.tau)                  # in ln tau
+    for part, extra in zip(split_fields(slope, shapes), bar):    # views
+        part += extra
     return value + float(more), slope
 
 

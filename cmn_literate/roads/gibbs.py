@@ -93,14 +93,15 @@ def draw_gaussian(mu, S, rng):
     return mu + (np.linalg.cholesky(S) @ epsilon[..., None])[..., 0]
 
 
-def draw_coefficients(choice, inputs, omega, sigma, rng):
+def draw_coefficients(choice, inputs, omega, sigma, rng, mean=0.0):
     """beta_j given the choices and the weights of their coins.  [eq-gibbs-beta]
 
-    choice (N,) in 0..J, inputs (N,m) unpadded, omega (N,J), sigma > 0 -> (J,m+1)
+    choice (N,) in 0..J, inputs (N,m) unpadded, omega (N,J), sigma > 0; mean (J,m+1):
+    the prior's -> (J,m+1)
     """
     gram = weighted_gram(inputs, omega)
     linear = _kappa(omega.shape[1])[choice].T @ pad(inputs)
-    mu, S, _ = coefficients_from_sums(gram, linear, sigma)
+    mu, S, _ = coefficients_from_sums(gram, linear + mean / sigma**2, sigma)
     return draw_gaussian(mu, S, rng)
 
 
@@ -237,11 +238,12 @@ def complete_log_joint(state, X, y, priors, mean=0.0):
 
 
 # book/roads/gibbs.ipynb, cell gibbs-34
-def gibbs_sweep(state, X, y, priors, rng, mean=0.0, axes=None):
+def gibbs_sweep(state, X, y, priors, rng, mean=0.0, axes=None, centres=(0.0, 0.0)):
     """Draw everything once.  [eq-gibbs-sweep]
 
     state GibbsState, X (N,d) unpadded, y (N,) in 0..L-1, rng Generator; mean (h,D):
-    the prior's, of A; axes: what draws the axes, if not draw_axes
+    the prior's, of A; axes: what draws the axes, if not draw_axes; centres: prior
+    means of beta1 (L-1,h+1) and beta0 (K-1,D)
     -> GibbsState.   Reads of the old state theta and x1 only.
     """
     theta = state.theta
@@ -251,8 +253,8 @@ def gibbs_sweep(state, X, y, priors, rng, mean=0.0, axes=None):
     theta = theta._replace(A=draw_maps(X, z, theta, Q, g0, priors, rng, mean))
     x1 = draw_latents(X, z, theta, Q, g0, rng)
     omega0 = draw_omega(z, X, theta.beta0, rng)
-    beta1 = draw_coefficients(y, x1, omega1, priors.sigma1, rng)
-    beta0 = draw_coefficients(z, X, omega0, priors.sigma0, rng)
+    beta1 = draw_coefficients(y, x1, omega1, priors.sigma1, rng, centres[0])
+    beta0 = draw_coefficients(z, X, omega0, priors.sigma0, rng, centres[1])
     A, tau = draw_experts(X, z, x1, theta.A, priors, rng, mean)
     theta, x1 = (axes or draw_axes)(Theta(beta1, beta0, A, tau), x1, priors, rng)
     return GibbsState(theta, z, x1, omega1, omega0)

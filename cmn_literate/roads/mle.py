@@ -118,7 +118,7 @@ def mle_objective(X, y, shapes, objective="exact", priors=None, nodes=None,
     objective "exact" (needs nodes) or "network";  priors: a Priors adds the log
     prior density of phi (MAP), None does not;  gradient "fast", by hand, or
     "autograd", of log_objective;  count (N,): how often each row counts
-    term  a further log density of A and tau, see add_term; for priors and "fast" only
+    term  a further log density of Theta, see add_term; for priors and "fast" only
     -> function (P,) -> (float, (P,))
     """
     check_choice(objective, "objective", ("exact", "network"))
@@ -208,7 +208,7 @@ def mle_work(X, y, n_experts=10, latent_dim=None, n_classes=None, objective="exa
              priors=None, n_steps=20_000, lr=1e-3, rng=0, n_nodes=None, start=None,
              gradient="fast", sample_weight=None, term=None):
     """fit_mle as a Work, which finishes as an MLEFit; its arguments, and a further
-    log density of A and tau, see add_term.
+    log density of Theta, see add_term.
     [eq-mle-objective, eq-mle-map]"""
     X, y, weight, sizes = check_weighted_problem(
         X, y, sample_weight, n_experts, latent_dim, n_classes)

@@ -57,7 +57,7 @@ def posterior_target(X, y, shapes, priors, target="auto", n_nodes=None,
     gradient  "fast": slopes by hand;  "autograd": those of log_posterior or of
             explicit_log_joint
     count (N,): how often each row counts, for the marginal target only
-    term    a further log density of A and tau, see add_term; gradient "fast" only
+    term    a further log density of Theta, see add_term; gradient "fast" only
     -> (value_and_grad of q = [u, eps], which can be pickled, N h or 0)
     ValueError names a bad choice.
     """
@@ -136,7 +136,7 @@ def posterior_work(
         n_jobs=1, max_depth=10, target_accept=0.8, n_nodes=None, every=30.0,
         sample_weight=None, term=None):
     """sample_posterior as a Work, which finishes as PosteriorDraws; its arguments, and
-    a further log density of A and tau, see add_term.
+    a further log density of Theta, see add_term.
     [eq-lik-posterior, eq-nuts-stretch, eq-nuts-drop]"""
     X, y, weight, sizes = check_weighted_problem(
         X, y, sample_weight, n_experts, latent_dim, n_classes)

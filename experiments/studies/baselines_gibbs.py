@@ -41,12 +41,12 @@ class Cell(NamedTuple):
 _coefficients, _omega = module.draw_coefficients, module.draw_omega
 
 
-def no_prior(choice, inputs, omega, sigma, rng):
+def no_prior(choice, inputs, omega, sigma, rng, mean=0.0):
     """beta as if its prior were flat."""
     return _coefficients(choice, inputs, omega, 100 * sigma, rng)
 
 
-def wrong_kappa(choice, inputs, omega, sigma, rng):
+def wrong_kappa(choice, inputs, omega, sigma, rng, mean=0.0):
     """kappa without the minus one half of the coins that were passed."""
     kappa = 0.5 * np.eye(omega.shape[1] + 1)[choice, :-1]
     mu, S, _ = coefficients_from_sums(weighted_gram(inputs, omega), kappa.T @ pad(inputs), sigma)

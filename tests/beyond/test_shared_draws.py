@@ -79,14 +79,17 @@ def test_gain_by_integrating_the_mean_out_draw_by_draw(sizes):
 @each_size
 def test_slopes_of_the_gain(sizes):
     theta, term = theta_of(sizes, 2), SharedPrior(V0, V00)
-    value, A_bar, tau_bar = term(theta)
+    value, (none, nothing, A_bar, tau_bar) = term(theta)
+    assert none == nothing == 0
     assert value == shared_gain(theta, V0, V00)
     assert_allclose(A_bar, grad(lambda A: shared_gain(theta._replace(A=A), V0, V00))(theta.A), rtol=1e-9, atol=1e-12)
     assert_allclose(tau_bar, grad(lambda tau: shared_gain(theta._replace(tau=tau), V0, V00))(theta.tau), rtol=1e-9, atol=1e-12)
     many = Theta(*(np.stack([part, 1.5 * part, 0.5 * part]) for part in theta))
-    for s, one in enumerate(zip(*term(many))):
-        for a, b in zip(one, term(Theta(*(part[s] for part in many)))):
-            assert_allclose(a, b, rtol=1e-12)
+    values, bar = term(many)
+    for s in range(3):
+        value, own = term(Theta(*(part[s] for part in many)))
+        for a, b in ((values, value), (bar.A, own.A), (bar.tau, own.tau)):
+            assert_allclose(a[s], b, rtol=1e-12)
 
 
 @pytest.mark.parametrize("objective", ["network", "exact"])

@@ -18,6 +18,6 @@ FAULTS = [
     ("bb-kl-without-energy", "(energy + a * log_a).sum(-1)", "(a * log_a).sum(-1)", TESTS),
     ("bb-kl-one-row", "h * rows[2]", "rows[2]", TESTS),
     ("bb-kl-added", "u - d for u, d in zip(up, down)", "u + d for u, d in zip(up, down)", TESTS),
-    ("term-slopes-in-tau-dropped", "into_A + A_bar, into_tau + tau_bar", "into_A + A_bar, into_tau", ("test_shared_draws.py",)),
+    ("term-slopes-in-tau-dropped", "(a + b for a, b in zip(into, bar))", "(a + b for a, b in zip(into, bar._replace(tau=0.0)))", ("test_shared_draws.py",)),
     ("term-summed-over-draws", "more.mean() - kl", "more.sum() - kl", ("test_shared_draws.py",)),
 ]

@@ -25,6 +25,6 @@ FAULTS = [
     ("network-gate-sum-forward", "np.cumsum(share[::-1], axis=0)[::-1]", "np.cumsum(share, axis=0)", TESTS),
     ("network-gate-sum-off-by-one", "stop * later[:-1]) @ rows.XtT.T", "stop * later[1:]) @ rows.XtT.T", TESTS),
     ("network-experts-unweighted", "A_bar = (gate[:, None] * x1_bar)", "A_bar = (0 * gate[:, None] + x1_bar)", TESTS),
-    ("term-slope-in-tau-itself", "log_tau += tau_bar * theta.tau", "log_tau += tau_bar", ("test_shared_draws.py",)),
+    ("term-slope-in-tau-itself", "bar = bar._replace(tau=bar.tau * theta.tau)", "bar = bar", ("test_shared_draws.py",)),
     ("term-without-its-value", "return value + float(more), slope", "return value, slope", ("test_shared_draws.py",)),
 ]

@@ -34,6 +34,6 @@ FAULTS = [
     ("drawn-sweep-stale-mean", "return SharedState(theta, s.z, x1, s.omega1, s.omega0, A0)", "return SharedState(theta, s.z, x1, s.omega1, s.omega0, state.A0)", TESTS),
     ("drawn-sweep-mean-by-the-wrong-variance", "A0 = draw_shared(s.theta, priors.v0, v00, rng)\n    theta, x1,", "A0 = draw_shared(s.theta, v00, v00, rng)\n    theta, x1,", TESTS),
     ("drawn-learner-priors-of-the-user", "own.method, own.method_options, own.priors = method, rest, priors", "own.method, own.method_options = method, rest", TESTS),
-    ("drawn-learner-without-the-mean", "if above.v00 else {}", "if False else {}", TESTS),
-    ("drawn-learner-model-of-another-width", '{"model": shared_model(v00)}', '{"model": shared_model(2 * v00)}', TESTS),
+    ("drawn-learner-without-the-mean", "if above != Above() else {}", "if False else {}", TESTS),
+    ("drawn-learner-model-of-another-width", '{"model": shared_model(above.v00)}', '{"model": shared_model(2 * above.v00)}', TESTS),
 ]

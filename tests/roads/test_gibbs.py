@@ -182,9 +182,9 @@ def test_each_regression_has_its_own_prior():
     X, y, draw = *problem(), module.draw_coefficients
     state, seen = start_state(X, y, (3, 2, 3), Priors(), np.random.default_rng(1)), []
 
-    def note(choice, inputs, omega, sigma, rng):
+    def note(choice, inputs, omega, sigma, rng, mean):
         seen.append((inputs.shape[1], sigma, inputs is X))
-        return draw(choice, inputs, omega, sigma, rng)
+        return draw(choice, inputs, omega, sigma, rng, mean)
 
     with mock.patch.object(module, "draw_coefficients", note):
         gibbs_sweep(state, X, y, Priors(sigma0=0.5, sigma1=7.0), np.random.default_rng(2))
