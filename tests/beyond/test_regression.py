@@ -94,15 +94,16 @@ def test_slope_is_zero_after_each_update(case):
 
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[4]], ids=lambda c: c[0] + str(c[5]))
-def test_no_order_lowers_the_bound(case):
+def test_bound_never_falls_in_two_hundred_random_orders(case):
     s, X, y, model, _ = problem(case, 2)
     rng, value = np.random.default_rng(3), -np.inf
-    for _ in range(25):
-        for name in rng.permutation(list(NETWORK_UPDATES)):
+    for number in range(200):
+        for at, name in enumerate(rng.permutation(list(NETWORK_UPDATES)), 1):
             s = NETWORK_UPDATES[name](s, X, y, model)
-            new = float(network_elbo(s, X, y, model))
-            assert new > value - 1e-9 * abs(value), name
-            value = new
+            if number < 10 or at == len(NETWORK_UPDATES):
+                new = float(network_elbo(s, X, y, model))
+                assert new > value - 1e-9 * abs(value), (number, name)
+                value = new
 
 
 @each
