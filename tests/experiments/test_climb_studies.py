@@ -154,7 +154,8 @@ def test_hints_are_measured_again_on_splits_of_their_own():
     np.testing.assert_allclose([mean, error], [0.25, np.std([0.1, 0.2, 0.3, 0.4], ddof=1) / 2], rtol=1e-9)
     assert each.shape == errors.shape == (11,)
     rows = {row[0]: row for row in leads.lead_table(records).rows}
-    assert rows["ridge"][1] == "+25 ± 6" and rows["ridge"][12] == "+25.0 ± 6.5" and rows["paper, nats"][1] == "-2.00"
+    assert rows["ridge"][1] == "+25 ± 6" and rows["ridge"][12] == "+25.0 ± 6.5" and rows["paper, nats"][1] == "-2.00" and rows["mix"][13] == "+13.1"
+    assert set(leads.FIRST_SEEN) == set(leads.CANDIDATES) - {"paper"}
     records[cells[1]]["metrics"]["lpd"][1] = -np.inf                          # a label that came had been given the probability 0
     rows = {row[0]: row for row in leads.lead_table(records).rows}
     assert rows["ridge"][2] == rows["ridge"][12] == "-inf" and rows["ridge"][1] == "+25 ± 6" and rows["shared"][2] == "+50 ± 13"
