@@ -21,7 +21,7 @@ from cmn_literate.engineering.coordinates import theta_shapes
 
 NAME, VERSION = "cmn_literate", __version__
 PROFILE = {"omega1": ["per-component", "shared"], "inner": [1, 2, 3, 8], "order": ["canonical", "m-first"], "gamma": ["rate", "scale"],
-           "sticks": ["K-1", "K"], "expert_mean": ["zero", "shared"], "prior_mean": ["zero", "centred"],
+           "sticks": ["K-1", "K"], "expert_mean": ["zero", "shared"], "scales": ["fixed", "learned"], "prior_mean": ["zero", "centred"],
            "latent_posterior": ["full", "diagonal", "low-rank", "shared", "class-shared", "mean-field", "mean-field-diagonal", "mean-field-shared"],
            "coefficients": ["full", "diagonal", "diagonal-inputs", "diagonal-output"], "layers": ["none", "one", "two", "three"]}
 
@@ -73,10 +73,13 @@ def unpack(given, profile):
 def unpack_above(given, profile):
     """-> Higher, Above: what stands above the priors; None twice in the plain model."""
     shared, centred = profile["expert_mean"] == "shared", profile["prior_mean"] == "centred"
-    if not (shared or centred):
+    strength = float(given["strength"]) if profile["scales"] == "learned" else None
+    if not (shared or centred or strength):
         return None, None
-    above = shared_means.Above(float(given["v00"]) if shared else 0.0, centred)
+    above = shared_means.Above(float(given["v00"]) if shared else 0.0, centred, strength)
     higher = shared_means.higher_start(*given["M"].shape[1:], unpack(given, profile)[3], above)
+    if strength:
+        higher = higher._replace(precision=given["lam_mean"], shape=given["lam_shape"])
     return (higher._replace(mean=given["A0_mu"], var=given["A0_var"]) if shared else higher), above
 
 
@@ -109,7 +112,8 @@ def whole_bound(state, higher, X, y, priors, above):
 def outputs(state, profile, higher=None):
     """The factors of a state as a dict."""
     out = state.flat()
-    return {**out, "b": rate(out["b"], profile), **({} if higher is None else {"A0_mu": higher.mean, "A0_var": higher.var})}
+    learned = {} if profile["scales"] == "fixed" else {"lam_mean": higher.precision, "lam_shape": higher.shape}
+    return {**out, "b": rate(out["b"], profile), **({} if higher is None else {"A0_mu": higher.mean, "A0_var": higher.var}), **learned}
 
 
 def update(factor, *names):
@@ -129,7 +133,7 @@ update_z = update("z", "gamma")
 update_beta1 = update("beta1", "beta1_mu", "beta1_S")
 update_beta0 = update("beta0", "beta0_mu", "beta0_S")
 update_experts = update("experts", "M", "V", "a", "b")
-update_shared = update("shared", "A0_mu", "A0_var")
+update_shared, update_scales = update("shared", "A0_mu", "A0_var"), update("scales", "lam_mean", "lam_shape")
 
 
 def term(name):
@@ -151,7 +155,8 @@ def divergence(name):
     return operation
 
 
-kl_beta1, kl_beta0, kl_experts, kl_shared = divergence("beta1"), divergence("beta0"), divergence("experts"), divergence("shared")
+kl_beta1, kl_beta0, kl_experts = divergence("beta1"), divergence("beta0"), divergence("experts")
+kl_shared, kl_scales = divergence("shared"), divergence("scales")
 
 
 def bound(profile, **given):
@@ -163,7 +168,7 @@ def one_sweep(state, higher, X, y, priors, above, profile, thrift, frame):
     """A sweep in the order of the profile."""
     local = ("x", "omega1") * profile["inner"] + ("omega0", "z")
     parts = (local, ("beta1", "beta0", "experts"))
-    first = () if above is None else ("shared",)
+    first = () if above is None else ("scales", "shared")
     for name in first + sum(parts if profile["order"] == "canonical" else parts[::-1], ()):
         state, higher = renew(name, state, higher, X, y, priors, above, thrift, frame)
     return state, higher
@@ -182,7 +187,7 @@ def moved(old, new, profile):
     """How far a sweep moves a state and what is above it: the residual of the suite's definition."""
     old, new = (outputs(state, profile, higher) for state, higher in (old, new))
     return max(np.max(np.abs(new[name] - old[name]) / (1 + np.abs(old[name])), initial=0.0)
-               for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "gamma", "A0_mu") if name in old)
+               for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "gamma", "A0_mu", "lam_mean") if name in old)
 
 
 def stationarity(profile, **given):
@@ -194,6 +199,8 @@ def converge(profile, **given):
     (state, *problem), (higher, above), thrift = unpack(given, profile), unpack_above(given, profile), unpack_thrift(given, profile)
     if is_lean(thrift[0]):
         return converge_over_blocks(state, *problem, *thrift, profile)
+    if profile["scales"] == "learned":
+        return converge_with_scales(state, higher, *problem, above, profile)
     for _ in range(20_000):
         old, (state, higher) = (state, higher), one_sweep(state, higher, *problem, above, profile, *thrift)
         if moved(old, (state, higher), profile) < 1e-9:
@@ -229,6 +236,19 @@ def converge_over_blocks(state, X, y, priors, thrift, frame, profile):
         blocks, p, bound = lean_sweep(blocks, p, priors, thrift, frame)
         state = state.replace(**p._asdict(), gamma=blocks[0].gamma.T)
         residual = moved((old, None), (state, None), profile)
+        if max(was, residual) < 1e-9:
+            break
+    return bound, residual
+
+
+def converge_with_scales(state, higher, X, y, priors, above, profile):
+    """The same by the sweeps of fit_shared, whose bound is that of each M-step."""
+    blocks, p, residual = (one_block(state, X, y, True),), state.parameters, np.inf
+    for _ in range(20_000):
+        was, old, old_higher = residual, state, higher
+        blocks, p, higher, bound = shared_means.higher_sweep(blocks, p, higher, priors, above)
+        state = state.replace(**p._asdict(), gamma=blocks[0].gamma.T)
+        residual = moved((old, old_higher), (state, higher), profile)
         if max(was, residual) < 1e-9:
             break
     return bound, residual

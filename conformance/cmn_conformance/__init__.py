@@ -6,4 +6,4 @@
 The vectors, in vectors/*.json, are the product; conformance/FORMAT.md of the repository describes them.
 """
 
-__version__ = "2026.12.3"                                 # calendar version: not older than that of any vector
+__version__ = "2026.12.4"                                 # calendar version: not older than that of any vector
