@@ -220,12 +220,14 @@ def group_file(group, built):
     from wrong_deep import OTHERS as DEEP
     from wrong_lean import MINE
     from wrong_lean import OTHERS as LEAN
+    from wrong_scales import MINE as SCALED
+    from wrong_scales import OTHERS as SCALES
     from wrong_shared import joined
     from wrong_updates import BUGS as THIRD
     from wrong_updates import CONVENTIONS
     choices = CONVENTIONS if group.level in (2, 3, 4, 5) else []
-    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST), LEAN, DEEP).items()}
-    lean, own = group.name.startswith(("lean_", "deep_")), DEEPER if group.name.startswith("deep_") else MINE
+    tables = {op: keyed([bug for bug in [*bugs, *choices, *SCALES.get(op, ())] if bug[0] in FLAGS]) for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST), LEAN, DEEP, dict.fromkeys(SCALES, ())).items()}
+    own = {"lean": MINE, "deep": DEEPER, "scales": SCALED}.get(group.name.partition("_")[0], ())
     cases, used, built = {}, {}, {case["id"]: case for case in built}
     for case in group.cases() if not group.name.startswith("large_") else ():      # bugs of sizes have no value of their own
         op = case["op"]
@@ -233,9 +235,9 @@ def group_file(group, built):
             continue                                        # the first sweep has the name
         target = built[f"L{group.level}-{op}-{case['id']}"]
         bugs = tables.get(op, {})
-        if lean:                                            # of the plain model's bugs those that the case is there for
+        if own:                                             # of the plain model's bugs those that the case is there for
             bugs = {key: bug for key, bug in bugs.items() if bug.flag in (*(own if group.level < 4 else ()), *case["flags"])}
-        stored = wrong_answers(group, case, target, bugs, (FEW, 2) if lean else ROOM.get(group.name, (ENTRIES, FEW)))
+        stored = wrong_answers(group, case, target, bugs, (FEW, 2) if own else ROOM.get(group.name, (ENTRIES, FEW)))
         if stored["wrong"]:
             cases[target["id"]] = {name: part for name, part in stored.items() if part}
             used.setdefault(op, set()).update(stored["wrong"])
