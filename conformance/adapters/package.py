@@ -199,13 +199,12 @@ def converge(profile, **given):
     (state, *problem), (higher, above), thrift = unpack(given, profile), unpack_above(given, profile), unpack_thrift(given, profile)
     if is_lean(thrift[0]):
         return converge_over_blocks(state, *problem, *thrift, profile)
-    if profile["scales"] == "learned":
-        return converge_with_scales(state, higher, *problem, above, profile)
     for _ in range(20_000):
         old, (state, higher) = (state, higher), one_sweep(state, higher, *problem, above, profile, *thrift)
         if moved(old, (state, higher), profile) < 1e-9:
             break
-    return whole_bound(state, higher, *problem, above), moved((state, higher), one_sweep(state, higher, *problem, above, profile, *thrift), profile)
+    bound_of = bound_of_a_fit if profile["scales"] == "learned" else whole_bound
+    return bound_of(state, higher, *problem, above), moved((state, higher), one_sweep(state, higher, *problem, above, profile, *thrift), profile)
 
 
 def is_lean(thrift):
@@ -241,17 +240,9 @@ def converge_over_blocks(state, X, y, priors, thrift, frame, profile):
     return bound, residual
 
 
-def converge_with_scales(state, higher, X, y, priors, above, profile):
-    """The same by the sweeps of fit_shared, whose bound is that of each M-step."""
-    blocks, p, residual = (one_block(state, X, y, True),), state.parameters, np.inf
-    for _ in range(20_000):
-        was, old, old_higher = residual, state, higher
-        blocks, p, higher, bound = shared_means.higher_sweep(blocks, p, higher, priors, above)
-        state = state.replace(**p._asdict(), gamma=blocks[0].gamma.T)
-        residual = moved((old, old_higher), (state, higher), profile)
-        if max(was, residual) < 1e-9:
-            break
-    return bound, residual
+def bound_of_a_fit(state, higher, X, y, priors, above):
+    """The bound that a sweep of fit_shared finds, which is that of its M-step."""
+    return shared_means.higher_sweep((one_block(state, X, y, False),), state.parameters, higher, priors, above)[3]
 
 
 def predict(X, profile, **given):

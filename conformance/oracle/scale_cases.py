@@ -157,7 +157,7 @@ def trajectories():
     yield c("scales_m_first", "M-step first, and the scales before it.", "StaleTilt ScaleForgotten", BINARY, 2, order="m-first")
     yield c("scales_tilts", "One tilt of omega_1 for all experts.", "SharedTilt ScaleForgotten", SHARED, 1)
     yield c("scales_no_rows", "No row: coefficients go to their prior, and scales with them.", "EmptyExpert ScaleCount ScaleMisfit", rowless(BINARY), 2)
-    yield c("scales_sharp", "strength = 65536: nearly the numbers of fixed scales.", "ScalePrior VarianceAsDeviation", sharp(BINARY, 2 ** 16), 2)
+    yield c("scales_sharp", "strength = 1024: nearly the numbers of fixed scales.", "ScalePrior VarianceAsDeviation", sharp(BINARY, 2 ** 10), 2)
     yield c("scales_weak", "strength = 1/64: the coefficients choose their scale.", "ScaleCount ScaleMisfit", sharp(BINARY, 2 ** -6), 2)
     yield c("scales_centred", "Centred sticks as well.", "CentredSticks ScaleMisfit", LINE, 1, prior_mean="centred")
     yield c("mean_learned_1", "Scales, then A_0, then the rest.", "ScaleForgotten MeanPull MeanSpread", MEAN_LINE, 1, **BOTH)

