@@ -112,8 +112,9 @@ def whole_bound(state, higher, X, y, priors, above):
 def outputs(state, profile, higher=None):
     """The factors of a state as a dict."""
     out = state.flat()
-    learned = {} if profile["scales"] == "fixed" else {"lam_mean": higher.precision, "lam_shape": higher.shape}
-    return {**out, "b": rate(out["b"], profile), **({} if higher is None else {"A0_mu": higher.mean, "A0_var": higher.var}), **learned}
+    if higher is not None:
+        out |= {"A0_mu": higher.mean, "A0_var": higher.var} | ({"lam_mean": higher.precision, "lam_shape": higher.shape} if profile["scales"] == "learned" else {})
+    return {**out, "b": rate(out["b"], profile)}
 
 
 def update(factor, *names):
