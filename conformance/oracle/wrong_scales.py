@@ -125,8 +125,8 @@ MISFITS = [
     ("ScaleMisfit", "sticks about 0, not about their prior means", {"of_sticks": sticks_by(lambda gap, S, mu: dot(mu, mu) + trace(S))}),
     ("ScaleMisfit", "Q for Q/2", {"misfits": (lambda right: lambda s, *centres: [(2 * Q, n) for Q, n in right(s, *centres)])(scales.misfits)}),
     ("MeanPull", "experts about 0, not about the mean that all share", {"of_experts": experts_by(lambda s, k, i, m, tau: tau * (dot(m, m) + D(s) * s["A0_var"][i]) + trace(s["V"][k]))}),
-    ("MeanSpread", "the variance of A_0 is left out", {"of_experts": experts_by(lambda s, k, i, m, tau: tau * shared.misfit({**s, "A0_var": [mpf(0)] * len(s["A0_var"])}, i, m) + trace(s["V"][k]))}),
-    ("MeanSpread", "the variance of A_0 once, not for each of D entries", {"of_experts": experts_by(lambda s, k, i, m, tau: tau * shared.misfit(
+    ("MeanSpread", "the variance of A_0 is left out of the misfit", {"of_experts": experts_by(lambda s, k, i, m, tau: tau * shared.misfit({**s, "A0_var": [mpf(0)] * len(s["A0_var"])}, i, m) + trace(s["V"][k]))}),
+    ("MeanSpread", "the variance of A_0 once in the misfit, not for each of D entries", {"of_experts": experts_by(lambda s, k, i, m, tau: tau * shared.misfit(
         {**s, "A0_var": [v / D(s) for v in s["A0_var"]]}, i, m) + trace(s["V"][k]))}),
 ]
 PRIORS = [
