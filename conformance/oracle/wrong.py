@@ -236,8 +236,8 @@ def group_file(group, built):
         target = built[f"L{group.level}-{op}-{case['id']}"]
         bugs = tables.get(op, {})
         if own:                                             # of the plain model's bugs those that the case is there for
-            bugs = {key: bug for key, bug in bugs.items() if bug.flag in (*(own if group.level < 4 else ()), *case["flags"])}
-        stored = wrong_answers(group, case, target, bugs, (FEW, 2) if own else ROOM.get(group.name, (ENTRIES, FEW)))
+            bugs = {key: bug for key, bug in bugs.items() if bug.flag in (*(own if group.level < 4 and own is not SCALED else ()), *case["flags"])}
+        stored = wrong_answers(group, case, target, bugs, ((2, 1) if own is SCALED else (FEW, 2)) if own else ROOM.get(group.name, (ENTRIES, FEW)))
         if stored["wrong"]:
             cases[target["id"]] = {name: part for name, part in stored.items() if part}
             used.setdefault(op, set()).update(stored["wrong"])
