@@ -20,6 +20,7 @@ SAMPLED = {
     "conformance/test_outputs_suite.py::test_bug_of_the_package_is_found": 4,
     "conformance/test_manners.py::test_in_process_adapter_does_not_end_the_run": 3,
     "conformance/test_manners.py::test_in_process_adapter_that_leaves_at_once_is_not_a_pass": 3,
+    "conformance/test_scales_suite.py::test_bug_of_the_package_is_found": 4,
     "conformance/test_vectors.py::test_file_follows_its_schema": 3,
     "conformance/test_vectors.py::test_oracle_updates_raise_the_bound_of_other_choices": 3,
     "conformance/test_verdicts.py::test_conventions_are_converted": 3,

@@ -23,7 +23,7 @@ from cmn_literate.engineering.coordinates import theta_shapes
 
 NAME, VERSION = "cmn_literate", __version__
 PROFILE = {"omega1": ["per-component", "shared"], "inner": [1, 2, 3, 8], "order": ["canonical", "m-first"], "gamma": ["rate", "scale"],
-           "sticks": ["K-1", "K"], "expert_mean": ["zero", "shared"], "prior_mean": ["zero", "centred"],
+           "sticks": ["K-1", "K"], "expert_mean": ["zero", "shared"], "scales": ["fixed", "learned"], "prior_mean": ["zero", "centred"],
            "latent_posterior": ["full", "diagonal", "low-rank", "shared", "class-shared", "mean-field", "mean-field-diagonal", "mean-field-shared"],
            "coefficients": ["full", "diagonal", "diagonal-inputs", "diagonal-output"], "layers": ["none", "one", "two", "three"],
            "output": ["classes", "gaussian", "counts"]}
@@ -71,10 +71,13 @@ def unpack(given, profile):
 def unpack_above(given, profile):
     """-> Higher, Above: what stands above the priors; None twice in the plain model."""
     shared, centred = profile["expert_mean"] == "shared", profile["prior_mean"] == "centred"
-    if not (shared or centred):
+    strength = float(given["strength"]) if profile["scales"] == "learned" else None
+    if not (shared or centred or strength):
         return None, None
-    above = shared_means.Above(float(given["v00"]) if shared else 0.0, centred)
+    above = shared_means.Above(float(given["v00"]) if shared else 0.0, centred, strength)
     higher = shared_means.higher_start(*given["M"].shape[1:], unpack(given, profile)[3], above)
+    if strength:
+        higher = higher._replace(precision=given["lam_mean"], shape=given["lam_shape"])
     return (higher._replace(mean=given["A0_mu"], var=given["A0_var"]) if shared else higher), above
 
 
@@ -107,7 +110,9 @@ def whole_bound(state, higher, X, y, priors, above):
 def outputs(state, profile, higher=None):
     """The factors of a state as a dict."""
     out = state.flat()
-    return {**out, "b": rate(out["b"], profile), **({} if higher is None else {"A0_mu": higher.mean, "A0_var": higher.var})}
+    if higher is not None:
+        out |= {"A0_mu": higher.mean, "A0_var": higher.var} | ({"lam_mean": higher.precision, "lam_shape": higher.shape} if profile["scales"] == "learned" else {})
+    return {**out, "b": rate(out["b"], profile)}
 
 
 def update(factor, *names):
@@ -127,7 +132,7 @@ update_z = update("z", "gamma")
 update_beta1 = update("beta1", "beta1_mu", "beta1_S")
 update_beta0 = update("beta0", "beta0_mu", "beta0_S")
 update_experts = update("experts", "M", "V", "a", "b")
-update_shared = update("shared", "A0_mu", "A0_var")
+update_shared, update_scales = update("shared", "A0_mu", "A0_var"), update("scales", "lam_mean", "lam_shape")
 
 
 def term(name):
@@ -149,7 +154,8 @@ def divergence(name):
     return operation
 
 
-kl_beta1, kl_beta0, kl_experts, kl_shared = divergence("beta1"), divergence("beta0"), divergence("experts"), divergence("shared")
+kl_beta1, kl_beta0, kl_experts = divergence("beta1"), divergence("beta0"), divergence("experts")
+kl_shared, kl_scales = divergence("shared"), divergence("scales")
 
 
 def bound(profile, **given):
@@ -161,7 +167,7 @@ def one_sweep(state, higher, X, y, priors, above, profile, thrift, frame):
     """A sweep in the order of the profile."""
     local = ("x", "omega1") * profile["inner"] + ("omega0", "z")
     parts = (local, ("beta1", "beta0", "experts"))
-    first = () if above is None else ("shared",)
+    first = () if above is None else ("scales", "shared")
     for name in first + sum(parts if profile["order"] == "canonical" else parts[::-1], ()):
         state, higher = renew(name, state, higher, X, y, priors, above, thrift, frame)
     return state, higher
@@ -180,7 +186,7 @@ def moved(old, new, profile):
     """How far a sweep moves a state and what is above it: the residual of the suite's definition."""
     old, new = (outputs(state, profile, higher) for state, higher in (old, new))
     return max(np.max(np.abs(new[name] - old[name]) / (1 + np.abs(old[name])), initial=0.0)
-               for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "gamma", "A0_mu") if name in old)
+               for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "gamma", "A0_mu", "lam_mean") if name in old)
 
 
 def stationarity(profile, **given):
@@ -196,7 +202,8 @@ def converge(profile, **given):
         old, (state, higher) = (state, higher), one_sweep(state, higher, *problem, above, profile, *thrift)
         if moved(old, (state, higher), profile) < 1e-9:
             break
-    return whole_bound(state, higher, *problem, above), moved((state, higher), one_sweep(state, higher, *problem, above, profile, *thrift), profile)
+    bound_of = bound_of_a_fit if profile["scales"] == "learned" else whole_bound
+    return bound_of(state, higher, *problem, above), moved((state, higher), one_sweep(state, higher, *problem, above, profile, *thrift), profile)
 
 
 def is_lean(thrift):
@@ -230,6 +237,11 @@ def converge_over_blocks(state, X, y, priors, thrift, frame, profile):
         if max(was, residual) < 1e-9:
             break
     return bound, residual
+
+
+def bound_of_a_fit(state, higher, X, y, priors, above):
+    """The bound that a sweep of fit_shared finds, which is that of its M-step."""
+    return shared_means.higher_sweep((one_block(state, X, y, False),), state.parameters, higher, priors, above)[3]
 
 
 def predict(X, profile, **given):

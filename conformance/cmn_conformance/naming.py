@@ -20,7 +20,7 @@ EPS = {"f64": 2.0 ** -53, "f32": 2.0 ** -24}
 CLOSE = {"f64": 1e-6, "f32": 1e-2}                      # of the distance between right and wrong
 USES = {"pg_kl": ["log_cosh_half"], "stick_log_means": ["log_sigmoid_normal"], "padded_second_moment": ["second_moment"],
         "gate_logits": ["second_moment"], "output_logits": ["padded_second_moment", "second_moment"], "mng_kl": ["gamma_kl"],
-        "elbo": ["elbo_output", "elbo_expert", "elbo_latent_entropy", "elbo_gate", "elbo_assignment_entropy", "kl_beta1", "kl_beta0", "kl_experts", "kl_shared"], "forecast": ["predict"],
+        "elbo": ["elbo_output", "elbo_expert", "elbo_latent_entropy", "elbo_gate", "elbo_assignment_entropy", "kl_beta1", "kl_beta0", "kl_experts", "kl_shared", "kl_scales"], "forecast": ["predict"],
         "deep_elbo": ["deep_elbo_choice", "deep_elbo_expert", "deep_elbo_entropy", "deep_kl"]}
 FOLLOWS = {"M": ["V"], "b": ["V", "M"], "mu": ["Sigma"], "beta1_mu": ["beta1_S"], "beta0_mu": ["beta0_S"], "beta_mu": ["beta_S"]}     # outputs of one update
 # flags that say something about the input of a case: a bug that only such cases show

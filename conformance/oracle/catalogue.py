@@ -5,6 +5,7 @@ generate.py writes this as conformance/cmn_conformance/ops.json and flags.json.
 
 import deep_catalogue as deep
 import outputs_catalogue as others
+import scale_catalogue as scales
 from choices import DEFAULT_PROFILE, OPEN, OPTIONAL, PARAMETRISATIONS, PROFILE, reads
 from formulas import FORMULAS
 
@@ -23,7 +24,7 @@ CHAPTERS = {
     "network/cavi": ["eq-beta1", "eq-sweep"],
     "engineering/fit": ["eq-stop"],
     "network/predict": ["eq-predict", "eq-pred-likelihood", "eq-pred-t"],
-    "beyond/shared_means": ["eq-shared-q", "eq-shared-experts", "eq-shared-kl", "eq-shared-bound", "eq-shared-sweep"],
+    "beyond/shared_means": ["eq-shared-q", "eq-shared-experts", "eq-shared-kl", "eq-shared-bound", "eq-shared-sweep", *scales.CHAPTERS["beyond/shared_means"]],
     "beyond/structured": ["eq-lean-objective", "eq-lean-best", "eq-lean-frame", "eq-lean-shared", "eq-lean-row", "eq-lean-bound", "eq-lean-coefficients"],
     **deep.CHAPTERS,
     **others.CHAPTERS,
@@ -41,7 +42,7 @@ def link(label):
 DIMENSIONS = {
     "n": "entries, or rows of a small table", "J": "sticks", "m": "dimension of a Gaussian", "N": "rows of data",
     "d": "input dimension", "D": "d + 1: padded inputs, the 1 last", "h": "latent dimension", "K": "experts", "L": "classes",
-    "T": "sweeps", **deep.DIMENSIONS, **others.DIMENSIONS}
+    "T": "sweeps", **deep.DIMENSIONS, **others.DIMENSIONS, **scales.DIMENSIONS}
 
 STATE = {
     "beta1_mu": (["L-1", "h+1"], "float", "means of q(beta_1), one row per output stick, the bias last"),
@@ -61,6 +62,7 @@ STATE = {
     "xi0": (["N", "K-1"], "float", "tilts of q(omega_0 | z_n)"),
     "A0_mu": (["h", "D"], "float", "means of q(A_0), the mean that all experts share"),
     "A0_var": (["h"], "float", "its variances: row i is N(A0_mu_i, A0_var_i I)"),
+    **scales.STATE,
 }
 DATA = {"X": (["N", "d"], "float", "inputs, without the padding 1"), "y": (["N"], "int", "classes 0 .. L-1")}
 PRIORS = {
@@ -72,11 +74,11 @@ PRIORS = {
     "beta1_m0": (["L-1", "h+1"], "float", "prior means of beta_1"), "beta0_m0": (["K-1", "D"], "float", "prior means of beta_0"),
     "v00": ([], "float", "prior variance of each entry of A_0; 0: A_0 = 0"),
     "frame": (["K", "h", "h"], "float", "a frame of each expert, its directions as columns; no update moves it"),
-    "rank": ([], "int", "size of the block, 0 .. h")}
+    "rank": ([], "int", "size of the block, 0 .. h"), **scales.PRIORS}
 FULL = {**DATA, **STATE, **PRIORS}
 ONLY_UNDER = {**dict.fromkeys(("a", "b", "a0", "b0"), {"noise": "gamma"}), **dict.fromkeys(("nu", "U", "nu0", "U0"), {"noise": "wishart"}),
               **dict.fromkeys(("beta1_m0", "beta0_m0"), {"prior_mean": "given"}),
-              **dict.fromkeys(("A0_mu", "A0_var", "v00"), {"expert_mean": "shared"}), **dict.fromkeys(("frame", "rank"), {"latent_posterior": "low-rank"}), **deep.ONLY_UNDER}
+              **dict.fromkeys(("A0_mu", "A0_var", "v00"), {"expert_mean": "shared"}), **dict.fromkeys(("frame", "rank"), {"latent_posterior": "low-rank"}), **deep.ONLY_UNDER, **scales.ONLY_UNDER}
 PARAMETERS = dict(list(STATE.items())[:10])
 
 
@@ -99,7 +101,7 @@ ELBO_TERMS = {
     "kl_beta0": ("eq-global-kl", "sum_j KL[q(beta_0j) || N(0, sigma0^2 I)], a positive number"),
     "kl_experts": ("eq-global-kl", "sum_k KL[q(A_k, tau_k) || prior], a positive number; expert_mean = shared: its mean over q(A_0)"),
     "kl_shared": ("eq-shared-kl", "sum_i KL[q(A_0i) || N(0, v00 I)], a positive number; 0 where v00 = 0"),
-    "elbo": ("eq-elbo", "the complete bound: the five expectations minus the three divergences; expert_mean = shared: minus kl_shared as well"),
+    "elbo": ("eq-elbo", "the complete bound: the five expectations minus the three divergences; expert_mean = shared: minus kl_shared as well; scales = learned: minus kl_scales as well"),
 }
 MOVED = "beta1_mu, beta0_mu, M, a, b, gamma"
 
@@ -163,13 +165,14 @@ OPS = {
     "update_experts": (2, "eq-expert-update", "Best q(A_k, tau_k) given q(z) and q(x1 | z); expert_mean = shared: and q(A_0).", FULL, pick("M", "V", "a", "b", "nu", "U")),
     "update_shared": (2, "eq-shared-q", "Best q(A_0), the mean that all experts share, given q(A_k, tau_k).", FULL, pick("A0_mu", "A0_var")),
 
+    **scales.operations(FULL, VALUE),
     **{name: (3, label, text + ".", FULL, VALUE) for name, (label, text) in ELBO_TERMS.items()},
 
     "sweeps": (4, "eq-sweep", "n_sweeps sweeps from the given state, in the order of the profile; canonical: (x, omega1) inner times, omega0, z, beta1, beta0, "
-               "experts; m-first: beta1, beta0, experts, then (x, omega1) inner times, omega0, z; expert_mean = shared: update_shared before all of it. elbo is the complete bound after each whole sweep.",
+               "experts; m-first: beta1, beta0, experts, then (x, omega1) inner times, omega0, z; expert_mean = shared: update_shared before all of it; scales = learned: update_scales before that. elbo is the complete bound after each whole sweep.",
                {**FULL, "n_sweeps": ([], "int", "how many")}, {**STATE, "elbo": row("bound after each sweep, nats", ["T"])}),
     "stationarity": (5, "eq-stop", "Residual of a state: the largest |new - old| / (1 + |old|) over the entries of "
-                     f"{MOVED} (and A0_mu, where it is shared) after one sweep in the order of the profile.", FULL, {"residual": ([], "float", "0 at a fixed point")}),
+                     f"{MOVED} (and A0_mu, where it is shared; lam_mean, where scales are learned) after one sweep in the order of the profile.", FULL, {"residual": ([], "float", "0 at a fixed point")}),
     "converge": (5, "eq-stop", "Sweeps from the given state until the residual of stationarity is below 1e-9 (float32: until it no longer falls), "
                  "at most 20000; the bound there and the residual.", FULL,
                  {"elbo": ([], "float", "bound at the fixed point, nats"), "residual": ([], "float", "should be 0")}),
@@ -246,6 +249,7 @@ FLAGS = {
     "LeanGap": ("eq-lean-bound", "A bound read off the log normalisers of the M-step, which hold for full covariances, or the entropy of the full posterior."),
     **deep.FLAGS,
     **others.FLAGS,
+    **scales.FLAGS,
     "Jensen": ("eq-pred-likelihood", "E[ln p] instead of ln E[p]: a lower bound, not the likelihood."),
 }
 
@@ -276,7 +280,7 @@ def ops_json():
         return {name: {"shape": shape, "kind": kind, "meaning": meaning, **only(name)} for name, (shape, kind, meaning) in table.items()}
     return {"schema": 1, "dimensions": DIMENSIONS, "profile": {key: choice(key) for key in PROFILE},
             "ops": [{"name": name, "level": level, "eq": {"label": label, "link": link(label)}, "chapter": f"book/{CHAPTER_OF[label]}.html",
-                     "definition": text, "formula": {**FORMULAS, **deep.FORMULAS, **others.FORMULAS}[name], "reads": reads(name, given, wanted), "in": spec(name, given), "out": spec(name, wanted)}
+                     "definition": text, "formula": {**FORMULAS, **deep.FORMULAS, **others.FORMULAS, **scales.FORMULAS}[name] + (f"; {scales.IN_FORCE}" if name in scales.READ_IN_FORCE else ""), "reads": reads(name, given, wanted), "in": spec(name, given), "out": spec(name, wanted)}
                     for name, (level, label, text, given, wanted) in OPS.items()]}
 
 

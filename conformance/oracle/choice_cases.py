@@ -8,7 +8,7 @@ FUSED = {"z": "update_z", "beta1": "update_beta1", "beta0": "update_beta0"}
 
 def asked(op, id, note, flags, s, how=None, n=None, **profile):
     """A case under a profile; what the oracle is told of it besides the shapes."""
-    told = tuple(key for key in profile if key not in ("noise", "omega1", "expert_mean", "gamma"))
+    told = tuple(key for key in profile if key not in ("noise", "omega1", "expert_mean", "scales", "gamma"))
     return case(op, id, note, flags, profile=profile, options=told, how=how, **s, **({} if n is None else {"n_sweeps": n}))
 
 

@@ -6,6 +6,7 @@ twins with ids of their own.
 
 import deep_catalogue as deep
 import outputs_catalogue as others
+import scale_catalogue as scales
 
 # key -> (values, meaning); the first value is the default
 PARAMETRISATIONS = {
@@ -32,6 +33,7 @@ ALGORITHMS = {
                    "gate stick j, under which all classes and experts are equally likely. given: the inputs beta1_m0, beta0_m0"),
     "noise": (["gamma", "wishart"], "noise of an expert: h precisions Gamma(a_k, b_ki), or one h x h precision Lambda_k ~ Wishart(nu_k, U_k), U the inverse of the scale "
               "matrix: E[Lambda_k] = nu_k U_k^-1"),
+    "scales": (list(scales.VALUES), scales.MEANING),
     "expert_mean": (["zero", "shared"], "prior mean of A_k: 0, or a matrix A_0 that all experts share, with rows N(0, v00 I) and q(A_0i) = N(A0_mu_i, A0_var_i I); every "
                     "sweep then begins with update_shared"),
     "latent_posterior": (["full", "diagonal", "low-rank", "shared", "class-shared", "mean-field", "mean-field-diagonal", "mean-field-shared"],
@@ -47,7 +49,7 @@ PROFILE = {**PARAMETRISATIONS, **ALGORITHMS}
 DEFAULT_PROFILE = {key: values[0] for key, (values, _) in PROFILE.items()}
 OPEN = {"inner": 1}                                     # any whole number from here on can be declared
 LEANER = "leaner posteriors"
-OPTIONAL = {"expert_mean": {"shared": "shared means"}, **{key: dict.fromkeys(ALGORITHMS[key][0][1:], LEANER) for key in ("latent_posterior", "coefficients")},
+OPTIONAL = {"scales": {"learned": scales.SUITE}, "expert_mean": {"shared": "shared means"}, **{key: dict.fromkeys(ALGORITHMS[key][0][1:], LEANER) for key in ("latent_posterior", "coefficients")},
             "layers": dict.fromkeys(deep.VALUES, deep.SUITE),
             "output": dict.fromkeys(others.VALUES, others.SUITE)}   # key -> value -> the optional suite of which its cases are: whoever does not declare it does not offer it
 
@@ -69,7 +71,7 @@ BY_HAND = {"sticks": STICK_TABLES, "classes": {"stick_log_probs", "stick_counts"
 NOT_BY_B = {"stick_counts", "stick_log_bound", "pg_mean", "pg_var", "pg_kl"}          # their b counts tosses
 
 # what each operation on the whole state depends on; the rest may be ignored
-SWEEP = "X y beta1_mu beta1_S beta0_mu beta0_S M V a b gamma mu Sigma xi1 xi0 A0_mu A0_var v0 a0 b0 sigma0 sigma1 v00 frame rank"
+SWEEP = "X y beta1_mu beta1_S beta0_mu beta0_S M V a b gamma mu Sigma xi1 xi0 A0_mu A0_var lam_mean lam_shape v0 a0 b0 sigma0 sigma1 v00 frame rank strength"
 DEPENDS = {name: text.split() for name, text in {
     "update_x": "X y beta1_mu beta1_S M a b xi1 gamma frame rank", "update_omega1": "mu Sigma beta1_mu beta1_S gamma", "update_omega0": "X beta0_mu beta0_S",
     "update_z": "X y beta1_mu beta1_S beta0_mu beta0_S M V a b mu Sigma xi1 xi0", "update_beta1": "y gamma mu Sigma xi1 sigma1 beta1_mu beta1_S",
@@ -78,7 +80,9 @@ DEPENDS = {name: text.split() for name, text in {
     "elbo_output": "y gamma mu Sigma beta1_mu beta1_S xi1", "elbo_expert": "X gamma mu Sigma M V a b", "elbo_latent_entropy": "gamma Sigma",
     "elbo_gate": "X gamma beta0_mu beta0_S xi0", "elbo_assignment_entropy": "gamma", "kl_beta1": "beta1_mu beta1_S sigma1",
     "kl_beta0": "beta0_mu beta0_S sigma0", "kl_experts": "M V a b v0 a0 b0 A0_mu A0_var", "elbo": SWEEP, "sweeps": SWEEP, "stationarity": SWEEP,
-    "converge": SWEEP, "forecast": f"{SWEEP} X_new"}.items()}
+    "converge": SWEEP, "forecast": f"{SWEEP} X_new", **scales.DEPENDS}.items()}
+for name in scales.READ_IN_FORCE:
+    DEPENDS[name].append("lam_mean")
 
 A_SWEEP = {"sweeps", "stationarity", "converge", "forecast"}
 BOUNDS = {"elbo", "elbo_output", "elbo_gate"}
@@ -87,9 +91,10 @@ READERS = {
     "inner": A_SWEEP - {"converge"} | {"deep_sweeps", "deep_stationarity"}, "order": A_SWEEP, "tilt_start": A_SWEEP,
     "tilts": {"update_z", "update_beta1", "update_beta0"} | BOUNDS | A_SWEEP,
     "experts": {"update_beta1"} | A_SWEEP,
-    "prior_mean": {"update_beta1", "update_beta0", "kl_beta1", "kl_beta0", "elbo"} | A_SWEEP,
+    "prior_mean": {"update_beta1", "update_beta0", "update_scales", "kl_beta1", "kl_beta0", "elbo"} | A_SWEEP,
     "noise": {"gamma_mean_log", "gamma_kl", "mng_kl", "wishart_mean_log_det", "wishart_kl", "mnw_kl", "predict", "update_x", "update_z", "update_experts", "update_shared", "elbo_expert", "kl_experts", "elbo"} | A_SWEEP,
-    "expert_mean": {"update_shared", "update_experts", "kl_experts", "kl_shared", "elbo"} | A_SWEEP,
+    "scales": scales.READERS,
+    "expert_mean": {"update_shared", "update_scales", "update_experts", "kl_experts", "kl_shared", "elbo"} | A_SWEEP,
     "latent_posterior": {"update_x", "update_z", "elbo_latent_entropy", "elbo"} | A_SWEEP,
     "coefficients": {"update_beta1", "update_beta0", "update_experts", "kl_experts", "elbo"} | A_SWEEP,
     "layers": set(deep.FORMULAS),

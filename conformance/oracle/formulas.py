@@ -16,7 +16,7 @@ WISHART_LOG_DET = "E ln|Lambda| = sum_{i=1..h} digamma((nu + 1 - i)/2) + h ln 2 
 WISHART_KL = (f"(1/2)((nu - nu0) E ln|Lambda| - nu h + nu tr(U0 U^-1) + nu ln|U| - nu0 ln|U0| - (nu - nu0) h ln 2) - lnGamma_h(nu/2) + lnGamma_h(nu0/2), {WISHART_LOG_DET}, "
               "lnGamma_h(x) = (h(h-1)/4) ln pi + sum_{i=1..h} lnGamma(x + (1 - i)/2)")
 MNW_KL = f"(h/2)(tr V/v0 - D + D ln v0 - ln|V|) + (nu/(2 v0)) tr(U^-1 M M^T) + {WISHART_KL}"
-MOVES = "residual = max |new - old| / (1 + |old|) over beta1_mu, beta0_mu, M, gamma and a, b (Wishart: nu, U), and A0_mu where it is shared"
+MOVES = "residual = max |new - old| / (1 + |old|) over beta1_mu, beta0_mu, M, gamma and a, b (Wishart: nu, U), A0_mu where it is shared and lam_mean where scales are learned"
 
 FORMULAS = {
     "stick_log_probs": "ln pi_c = ln sigma(psi_c) + sum_{j<c} ln sigma(-psi_j) for c < J; ln pi_J = sum_{j<J} ln sigma(-psi_j)",
@@ -71,9 +71,9 @@ FORMULAS = {
     "kl_beta0": f"{KL_BETA}, m = beta0_mu, S = beta0_S, s = sigma0, D = d+1, m0 the prior mean",
     "kl_experts": f"sum_k of {KL_EXPERT}; Wishart: sum_k of {MNW_KL}; shared mean: |M_ki - A0_mu_i|^2 + D A0_var_i for |M_ki|^2",
     "kl_shared": "(1/2) sum_i (|A0_mu_i|^2/v00 + D (A0_var_i/v00 - 1 + ln v00 - ln A0_var_i)), 0 where v00 = 0",
-    "elbo": "elbo_output + elbo_expert + elbo_latent_entropy + elbo_gate + elbo_assignment_entropy - kl_beta1 - kl_beta0 - kl_experts; shared mean: - kl_shared as well",
+    "elbo": "elbo_output + elbo_expert + elbo_latent_entropy + elbo_gate + elbo_assignment_entropy - kl_beta1 - kl_beta0 - kl_experts; shared mean: - kl_shared as well; learned scales: - kl_scales as well",
 
-    "sweeps": "repeat n_sweeps times: inner x (update_x, update_omega1), update_omega0, update_z, update_beta1, update_beta0, update_experts (m-first: the last three first), shared mean: update_shared before them, "
+    "sweeps": "repeat n_sweeps times: inner x (update_x, update_omega1), update_omega0, update_z, update_beta1, update_beta0, update_experts (m-first: the last three first), shared mean: update_shared before them, learned scales: update_scales before that, "
               "each reading the newest values; elbo_t = elbo after sweep t",
     "stationarity": f"one sweep from the state; {MOVES}",
     "converge": f"sweeps until residual < 1e-9, at most 20000; elbo there, and the residual of one more sweep; {MOVES}",

@@ -68,14 +68,14 @@ def profile_of(op, case, arguments):
     """What the case needs an implementation to have chosen; a choice that makes no difference is left out."""
     profile = dict(case.get("profile", {}))
     if "omega1" not in profile and op not in deep.OPS and ("xi1" in arguments or "xi1" in OPS[op][4]) and op not in (
-            "update_omega0", "update_beta0", "update_experts", "update_shared", "kl_beta1", "kl_beta0", "kl_experts", "kl_shared", "elbo_expert",
+            "update_omega0", "update_beta0", "update_experts", "update_shared", "kl_beta1", "kl_beta0", "kl_experts", "kl_shared", "update_scales", "kl_scales", "elbo_expert",
             "elbo_latent_entropy", "elbo_gate", "elbo_assignment_entropy"):
         profile["omega1"] = "shared" if len(shape_of(arguments["xi1"])) == 2 else "per-component"
     if {"b0", "V"} & set(arguments) and "nu" not in arguments or op == "gamma_mean_log":
         profile.setdefault("gamma", "rate")
     if op in ("stick_log_probs", "stick_counts", "stick_logits") or {"beta0_mu", "beta0", "xi0"} & set(arguments):
         profile.setdefault("sticks", "K-1")
-    keys = ("omega1", "inner", "order", "tilts", "tilt_start", "experts", "prior_mean", "noise", "expert_mean", "latent_posterior", "coefficients", "layers", "output", "gamma", "sticks")
+    keys = ("omega1", "inner", "order", "tilts", "tilt_start", "experts", "prior_mean", "noise", "scales", "expert_mean", "latent_posterior", "coefficients", "layers", "output", "gamma", "sticks")
     return {key: profile[key] for key in keys if key in profile}
 
 

@@ -14,6 +14,7 @@ import network
 import network_cases
 import outputs
 import outputs_cases
+import scale_cases
 import shared_cases
 import special_cases
 from level0 import OPS as LEVEL0
@@ -97,6 +98,7 @@ SETTLED = ("{}sweeps over mpmath numbers of 24 digits until the residual is belo
            "a residual of 1e-7 (float32: 1e-4), besides rounding; a residual that should be 0 may be 1e-8 (float32: 1e-3)")
 NEWER = {"suite": "2026.12", "date": "2026-11-30"}
 SHARED = {"suite": "2026.12.1", "date": "2026-12-01"}       # an optional suite: the mean that all experts share
+SCALES = {"suite": "2026.12.4", "date": "2026-12-01"}       # an optional suite: learned scales
 LEAN = {"suite": "2026.12.2", "date": "2026-12-01"}         # an optional suite: leaner posteriors
 DEEP = {"suite": "2026.12.3", "date": "2026-12-01"}         # an optional suite: deeper networks
 OUT = {"suite": "2026.12.4", "date": "2026-12-01"}          # an optional suite: other outputs
@@ -145,5 +147,10 @@ GROUPS = {group.name: group for group in (
     Group("out_sweeps", 4, outputs_cases.trajectories, **OUT),
     Group("out_fixed_points", 5, outputs_cases.fixed_points, method=SETTLED.format(""), **OUT),
     Group("out_forecasts", 6, outputs_cases.forecasts, **OUT, method=f"loops over mpmath numbers of 50 digits, integrals: {HALVED.format('1e-5')}; {SLACK}"),
+    Group("scales_updates", 2, scale_cases.updates, **SCALES),
+    Group("scales_bound", 3, scale_cases.bound, **SCALES),
+    Group("scales_sweeps", 4, scale_cases.trajectories, **SCALES),
+    Group("scales_fixed_points", 5, scale_cases.fixed_points, method=SETTLED.format("canonical "), **SCALES),
+    Group("scales_forecasts", 6, scale_cases.forecasts, **SCALES, method=f"sweeps over mpmath numbers of 50 digits, then {HALVED.format('1e-6')}; {SLACK}"),
     Group("likelihood", 6, integral_cases.likelihoods, **NEWER, method=f"{HALVED.format('1e-7')}; {SLACK}"),
 )}

@@ -2,7 +2,7 @@
 
 A state is a dictionary of nested lists; X has no padding, y counts from 0, b is a rate.  A choice of the profile that changes an update
 (tilts, tilt_start, experts, prior_mean, latent_posterior, coefficients) stands in the state under its name; noise is Wishart where the state has nu and U instead of a and b, and the experts
-share a mean where it has A0_mu and A0_var.
+share a mean where it has A0_mu and A0_var; scales are learned where it has lam_mean and lam_shape.
 """
 
 from mpmath import mp, mpf
@@ -11,10 +11,11 @@ from level0 import counts
 from loops import diagonal, dot, inverse, log_det, quadratic, times, trace, trace_product, zeros
 from special import digamma, log, log_gamma, theta, tilt_kl
 import lean
+import scales
 import shared
 import wishart
 
-STATE = ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b", "nu", "U", "gamma", "mu", "Sigma", "xi1", "xi0", "A0_mu", "A0_var")
+STATE = ("beta1_mu", "beta1_S", "beta0_mu", "beta0_S", "M", "V", "a", "b", "nu", "U", "gamma", "mu", "Sigma", "xi1", "xi0", "A0_mu", "A0_var", "lam_mean", "lam_shape")
 LOG2 = lambda: mp.log(2)
 LOG2PI = lambda: mp.log(2 * mp.pi)
 
@@ -267,7 +268,7 @@ def spreads(s, field, grams, fits, sigma):
 
 
 def step_beta1(s):
-    s = pooled(s)
+    s = scales.in_force(pooled(s))
     J, h = len(s["beta1_mu"]), len(s["M"][0])
     gram, linear = zeros(J, h + 1, h + 1), zeros(J, h + 1)
     for n, (b, kappa) in enumerate(labels(s["y"], J + 1)):
@@ -284,6 +285,7 @@ def step_beta1(s):
 
 
 def step_beta0(s):
+    s = scales.in_force(s)
     K, D = len(s["M"]), len(s["V"][0])
     gram, linear = zeros(K - 1, D, D), zeros(K - 1, D)
     for n, x in enumerate(s["X"]):
@@ -300,6 +302,7 @@ def step_beta0(s):
 
 
 def update_experts(s):
+    s = scales.in_force(s)
     K, h, D = len(s["M"]), len(s["M"][0]), len(s["V"][0])
     out = {"M": [], "V": []} | ({"nu": [], "U": []} if "nu" in s else {"a": [], "b": []})
     padded = [pad(x) for x in s["X"]]
@@ -332,6 +335,14 @@ def update_experts(s):
     return out
 
 
+def update_shared(s):
+    return shared.update(scales.in_force(s))
+
+
+def update_scales(s):
+    return scales.update(s, prior_means(s, "beta0"), prior_means(s, "beta1"))
+
+
 # ---- level 3
 
 def weighted(s, table):
@@ -342,14 +353,17 @@ def weighted(s, table):
 
 
 def kl_beta1(s):
+    s = scales.in_force(s)
     return sum((gaussian_kl(m, S, s["sigma1"], m0) for m, S, m0 in zip(s["beta1_mu"], s["beta1_S"], prior_means(s, "beta1"), strict=True)), mpf(0))
 
 
 def kl_beta0(s):
+    s = scales.in_force(s)
     return sum((gaussian_kl(m, S, s["sigma0"], m0) for m, S, m0 in zip(s["beta0_mu"], s["beta0_S"], prior_means(s, "beta0"), strict=True)), mpf(0))
 
 
 def kl_experts(s):
+    s = scales.in_force(s)
     if "nu" in s:
         return sum((wishart.expert_kl(*q, s["v0"], s["nu0"], s["U0"]) for q in zip(s["M"], s["V"], s["nu"], s["U"], strict=True)), mpf(0))
     return sum((mng_kl(*q, s["v0"], s["a0"], s["b0"], lambda i, m: shared.misfit(s, i, m)) for q in zip(s["M"], s["V"], s["a"], s["b"], strict=True)), mpf(0))
@@ -361,19 +375,20 @@ TERMS = {
     "elbo_latent_entropy": lambda s: weighted(s, latent_entropies(s)),
     "elbo_gate": lambda s: weighted(s, gate_bounds(s)),
     "elbo_assignment_entropy": lambda s: sum((entropy(g) for g in s["gamma"]), mpf(0)),
-    "kl_beta1": kl_beta1, "kl_beta0": kl_beta0, "kl_experts": kl_experts, "kl_shared": shared.kl,
+    "kl_beta1": kl_beta1, "kl_beta0": kl_beta0, "kl_experts": kl_experts, "kl_shared": shared.kl, "kl_scales": scales.kl,
 }
+ONLY_WITH = {"kl_shared": "A0_mu", "kl_scales": "lam_mean"}
 
 
 def elbo(s):
-    there = {name: term for name, term in TERMS.items() if name != "kl_shared" or "A0_mu" in s}
+    there = {name: term for name, term in TERMS.items() if ONLY_WITH.get(name, "M") in s}
     return sum((term(s) * (-1 if name.startswith("kl") else 1) for name, term in there.items()), mpf(0))
 
 
 # ---- levels 4 and 5
 
 UPDATES = {"x": update_x, "omega1": update_omega1, "omega0": update_omega0, "z": update_z,
-           "beta1": paired(step_beta1, update_omega1), "beta0": paired(step_beta0, update_omega0), "experts": update_experts, "shared": shared.update}
+           "beta1": paired(step_beta1, update_omega1), "beta0": paired(step_beta0, update_omega0), "experts": update_experts, "shared": update_shared, "scales": update_scales}
 
 
 def order_of(order, inner):
@@ -382,8 +397,8 @@ def order_of(order, inner):
 
 
 def steps(s, *choices):
-    """The updates of a sweep from this state: first of all the mean that the experts share, if they do."""
-    return ["shared"] * ("A0_mu" in s) + order_of(*choices)
+    """The updates of a sweep from this state: first of all scales that are learned, then the mean that the experts share, if there is any."""
+    return ["scales"] * scales.learned(s) + ["shared"] * ("A0_mu" in s) + order_of(*choices)
 
 
 def zeros_like(value):
@@ -413,7 +428,7 @@ def residual(old, new):
                 yield from pairs(u, v)
         else:
             yield abs(y - x) / (1 + abs(x))
-    return max(r for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "nu", "U", "gamma", "A0_mu") if name in old for r in pairs(old[name], new[name]))
+    return max(r for name in ("beta1_mu", "beta0_mu", "M", "a", "b", "nu", "U", "gamma", "A0_mu", "lam_mean") if name in old for r in pairs(old[name], new[name]))
 
 
 def stationarity(order="canonical", inner=1, **s):

@@ -222,13 +222,16 @@ def group_file(group, built):
     from wrong_outputs import OTHERS as OUTPUTS
     from wrong_lean import MINE
     from wrong_lean import OTHERS as LEAN
+    from wrong_scales import MINE as SCALED
+    from wrong_scales import OTHERS as SCALES
     from wrong_shared import joined
     from wrong_updates import BUGS as THIRD
     from wrong_updates import CONVENTIONS
     choices = CONVENTIONS if group.level in (2, 3, 4, 5) else []
-    tables = {op: keyed([bug for bug in [*bugs, *choices] if bug[0] in FLAGS]) for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST), LEAN, DEEP, OUTPUTS).items()}
-    named = {"lean": MINE, "deep": DEEPER, "out": OTHER}
-    lean, own = group.name.split("_")[0] in named, named.get(group.name.split("_")[0], ())
+    tables = {op: keyed([bug for bug in [*bugs, *choices, *SCALES.get(op, ())] if bug[0] in FLAGS])
+              for op, bugs in joined((FIRST, SECOND, THIRD, FOURTH, LAST), LEAN, DEEP, OUTPUTS, dict.fromkeys(SCALES, ())).items()}
+    named, kind = {"lean": MINE, "deep": DEEPER, "out": OTHER, "scales": SCALED}, group.name.split("_")[0]
+    lean, own = kind in named, named.get(kind, ())
     cases, used, built = {}, {}, {case["id"]: case for case in built}
     for case in group.cases() if not group.name.startswith("large_") else ():      # bugs of sizes have no value of their own
         op = case["op"]
@@ -237,8 +240,8 @@ def group_file(group, built):
         target = built[f"L{group.level}-{op}-{case['id']}"]
         bugs = tables.get(op, {})
         if lean:                                            # of the plain model's bugs those that the case is there for
-            bugs = {key: bug for key, bug in bugs.items() if bug.flag in (*(own if group.level < 4 else ()), *case["flags"])}
-        stored = wrong_answers(group, case, target, bugs, (FEW, 2) if lean else ROOM.get(group.name, (ENTRIES, FEW)))
+            bugs = {key: bug for key, bug in bugs.items() if bug.flag in (*(own if group.level < 4 and kind != "scales" else ()), *case["flags"])}
+        stored = wrong_answers(group, case, target, bugs, ((2, 1) if kind == "scales" else (FEW, 2)) if lean else ROOM.get(group.name, (ENTRIES, FEW)))
         if stored["wrong"]:
             cases[target["id"]] = {name: part for name, part in stored.items() if part}
             used.setdefault(op, set()).update(stored["wrong"])

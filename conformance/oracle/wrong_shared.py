@@ -136,6 +136,9 @@ def pieces_of(**new):
     return shares(using(shared, **new))
 
 
+others = lambda names: [name for name in names if name != "shared"]
+
+
 def sweep_of(change):
     """Updates of a sweep in another order: change(names)."""
     right = network.steps
@@ -156,8 +159,8 @@ def with_update(function):
 
 
 SWEEPS = [
-    ("UpdateOrder", "A_0 last, from the new experts", sweep_of(lambda names: [*names[1:], "shared"])),
-    ("UpdateOrder", "A_0 just before the experts", sweep_of(lambda names: [n for name in names[1:] for n in (("shared", name) if name == "experts" else (name,))])),
+    ("UpdateOrder", "A_0 last, from the new experts", sweep_of(lambda names: [*others(names), "shared"])),
+    ("UpdateOrder", "A_0 just before the experts", sweep_of(lambda names: [n for name in others(names) for n in (("shared", name) if name == "experts" else (name,))])),
     ("UpdateOrder", "A_0 once more after the experts", sweep_of(lambda names: [*names, "shared"])),
     ("UpdateOrder", "q(A_0) is never updated", with_update(STILL)),
     ("MeanWeights", "E[tau] is left out of q(A_0)", with_update(PLAIN_WEIGHT)),

@@ -33,6 +33,7 @@ import choices
 import generate
 import groups
 import network
+import scale_cases
 import shared_cases
 import states
 
@@ -174,7 +175,7 @@ def test_files_bear_the_licence_and_no_newer_version_than_the_kit():
 def test_suite_is_as_large_as_promised():
     assert len(CASES) >= 150 and {c["id"][:2] for c in CASES} == {f"L{i}" for i in range(7)}
     size = lambda files: sum(file.stat().st_size for file in files)
-    extra = {suite: {file for file in FILES if file.stem.startswith(suite)} for suite in ("shared_", "lean_", "deep_", "out_")}     # an optional suite has room of its own
+    extra = {suite: {file for file in FILES if file.stem.startswith(suite)} for suite in ("shared_", "lean_", "deep_", "out_", "scales_")}     # an optional suite has room of its own
     assert size(set(FILES).difference(*extra.values())) < 2.9e6 and all(size(files) < 0.5e6 for files in extra.values())
 
 
@@ -321,7 +322,7 @@ def test_oracle_updates_raise_its_own_bound():
 
 
 CHOICES = [{"expert_mean": "shared"}, {"expert_mean": "shared", "prior_mean": "centred", "tilts": "fresh"}, {"prior_mean": "centred"}, {"prior_mean": "given"}, {"tilts": "fresh"}, {"noise": "wishart"},
-           {"noise": "wishart", "prior_mean": "centred", "tilts": "fresh"}]
+           {"noise": "wishart", "prior_mean": "centred", "tilts": "fresh"}, {"scales": "learned"}, {"scales": "learned", "expert_mean": "shared", "prior_mean": "centred", "tilts": "fresh"}]
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=lambda c: "-".join(map(str, c.values())))
@@ -335,7 +336,7 @@ def test_oracle_updates_raise_the_bound_of_other_choices(choices):
             after = network.elbo(s)
             assert after >= before - mp.mpf(10) ** -18
             for other in network.UPDATES[name](s):
-                if other in ("beta1_mu", "beta0_mu", "M", "U", "nu", "A0_mu", "A0_var") and not choices.get("tilts"):
+                if other in ("beta1_mu", "beta0_mu", "M", "U", "nu", "A0_mu", "A0_var", "lam_mean", "lam_shape") and not choices.get("tilts"):
                     for factor in (mp.mpf("1.001"), mp.mpf("0.999")):
                         assert network.elbo({**s, other: scaled(s[other], factor)}) < after
             before = after
@@ -347,7 +348,8 @@ def start(choices, base=states.SMALL):
     s = choice_cases.wishart(base, "test") if choices.get("noise") == "wishart" else base
     s = choice_cases.means(s, "test") if choices.get("prior_mean") == "given" else s
     s = shared_cases.with_mean(s, "test") if choices.get("expert_mean") == "shared" else s
-    return {**{k: (exact if k == "y" else real)(v) for k, v in s.items()}, **{k: v for k, v in choices.items() if k not in ("noise", "expert_mean")}}
+    s = scale_cases.learned(s, "test") if choices.get("scales") == "learned" else s
+    return {**{k: (exact if k == "y" else real)(v) for k, v in s.items()}, **{k: v for k, v in choices.items() if k not in ("noise", "expert_mean", "scales")}}
 
 
 def test_bound_rises_from_given_to_fresh_to_joint():
@@ -379,13 +381,13 @@ def test_operations_read_what_they_are_said_to_read():
     """An argument outside of DEPENDS moves nothing; and the keys of the profile follow from those arguments."""
     from mpmath import mp
     with mp.workprec(53):
-        for (op, names), s in itertools.product(choices.DEPENDS.items(), (start({}, states.SMALL), start({"expert_mean": "shared"}, states.SMALL))):
-            if op in choices.A_SWEEP or op == "elbo" or op.endswith("_shared") and "v00" not in s:
+        for (op, names), s in itertools.product(choices.DEPENDS.items(), (start({}, states.SMALL), start({"expert_mean": "shared"}, states.SMALL), start({"expert_mean": "shared", "scales": "learned"}, states.SMALL))):
+            if op in choices.A_SWEEP or op == "elbo" or op.endswith("_shared") and "v00" not in s or op.endswith("_scales") and "strength" not in s:
                 continue
             before = network.OPS[op](**s)
             for name in set(s) - set(names) - {"y", "beta1_mu", "beta0_mu"}:
                 assert network.OPS[op](**{**s, name: scaled(s[name], mp.mpf("1.25"))}) == before, (op, name)
-    assert OPS["update_beta0"]["reads"] == ["gaussian", "bias", "layout", "sticks", "tilts", "prior_mean", "coefficients"]
+    assert OPS["update_beta0"]["reads"] == ["gaussian", "bias", "layout", "sticks", "tilts", "prior_mean", "scales", "coefficients"]
     algorithms = {key for key, entry in CATALOGUE["profile"].items() if not entry.get("converted")}
     for case in CASES:
         named = case.get("profile", {})
