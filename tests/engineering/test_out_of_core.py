@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
+from cmn_literate.learners import LEARNERS, find_learner
 from cmn_literate import CMNClassifier
 from cmn_literate.engineering import out_of_core
 from cmn_literate.engineering.fit import fit
@@ -306,7 +307,7 @@ def test_the_estimator_with_weights(most, monkeypatch):
             assert gap(one.fits_[0], two.fits_[0]) < 1e-10
 
 
-def test_what_weights_of_a_source_cannot_be():
+def test_what_weights_of_a_source_cannot_be(monkeypatch):
     for options, words in (({"class_weight": {"x": 2}}, "class_weight: expected labels among"), ({"class_weight": "even"}, "class_weight: expected a dict, 'balanced'"),
                            ({"class_weight": {1: -1}}, "class_weight: expected finite numbers >= 0"),
                            ({"class_weight": dict.fromkeys(range(3), 0)}, "expected (at least one row with )?a positive"),
@@ -314,6 +315,7 @@ def test_what_weights_of_a_source_cannot_be():
         for memory in (None, "5kB"):
             with pytest.raises(ValueError, match=words):
                 learned(weighted(weight=10 * W), memory=memory, **options)
+    monkeypatch.setitem(LEARNERS, "deep", find_learner("deep")._replace(weights="none"))
     with pytest.raises(ValueError, match="sample_weight, class_weight: method 'deep' takes no weights"):
         learned(weighted(), method="deep")
     with pytest.raises(ValueError, match="sample_weight: expected None, since the source brings its weights, got ndarray"):

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from cmn_literate.learners import LEARNERS, find_learner
 from cmn_literate import CMNClassifier, csv_rows, row_sources
 from cmn_literate.__main__ import main
 from cmn_literate.storage import read_arrays
@@ -125,7 +126,8 @@ def test_weights_of_rows_and_classes(parts, capsys):
     assert "held out    20 rows" in capsys.readouterr().out and CMNClassifier.load(parts / "m.npz").class_weight == "balanced"
 
 
-def test_faults_of_weights_are_one_line(parts, capsys):
+def test_faults_of_weights_are_one_line(parts, capsys, monkeypatch):
+    monkeypatch.setitem(LEARNERS, "deep", find_learner("deep")._replace(weights="none"))
     weighed = FRAME.assign(w=np.where(np.arange(N) == 20_007, -1.0, 1.0))
     for i in range(3):
         weighed.iloc[8000 * i:8000 * (i + 1)].to_parquet(parts / f"part-{i}.parquet")
