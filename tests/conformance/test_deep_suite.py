@@ -199,6 +199,7 @@ PLANTED += [("depth", fault) for fault in FAULTS_OF_FORECASTS if fault[0].starts
 QUICK = sorted((c for c in SUITE if c.op != "deep_converge"), key=lambda c: (c.level, c.id))
 
 
+@pytest.mark.slow                                        # test_own_package_passes asks it every case too
 def test_the_package_as_it_is_is_right():
     assert [c.id for c in SUITE if not right(package(), c)] == []
 

@@ -197,6 +197,7 @@ PLANTED += [("regressor", fault) for fault in FAULTS_OF_REGRESSORS if fault[0].s
 QUICK = sorted((c for c in SUITE if c.op != "out_converge" and not (c.op == "out_density" and "two" in c.id and c.profile["output"] == "counts")), key=lambda c: (c.level, c.id))
 
 
+@pytest.mark.slow                                        # test_own_package_passes asks it every case too
 def test_the_package_as_it_is_is_right():
     assert [c.id for c in SUITE if not right(package(), c)] == []
 

@@ -147,6 +147,7 @@ def test_oracle_updates_raise_its_own_bound(together, centred):
             before = after
 
 
+@pytest.mark.slow
 def test_divergences_add_up_to_those_by_an_integral_over_the_scales():
     """Of q(beta) q(lambda) from p(beta | lambda) p(lambda): the divergence given lambda is integrated over q(lambda) by quadrature, and the Gammas' too."""
     case = BY_ID["L3-elbo-mean_learned_centred"]
@@ -200,6 +201,7 @@ QUICK = sorted((c for c in SUITE if c.op not in ("stationarity", "converge") and
                key=lambda c: (c.level, c.id))
 
 
+@pytest.mark.slow                                        # test_own_package_passes asks it every case too
 def test_the_package_as_it_is_is_right():
     assert [c.id for c in SUITE if not right(package(), c)] == []
 
