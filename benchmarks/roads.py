@@ -16,7 +16,7 @@ import time
 import autograd.numpy as anp
 import numpy as np
 from autograd import grad
-from sweep import SCRATCH, best_times, sweep_work
+from sweep import PIECE, best_times, sweep_work
 
 from cmn_literate.engineering import gradients
 from cmn_literate.engineering.coordinates import Shapes, pack, to_white, unpack
@@ -39,11 +39,11 @@ def problem(L, K=K):
 
 def log_sigmoid_pass(count):
     """A function that computes ln sigma(t) of so many numbers once, in pieces that stay in the cache."""
-    t, out, part = 3 * np.random.default_rng(0).normal(size=count), np.empty(SCRATCH), np.empty(SCRATCH)
+    t, out, part = 3 * np.random.default_rng(0).normal(size=count), np.empty(PIECE), np.empty(PIECE)
 
     def work():
-        for start in range(0, count, SCRATCH):
-            piece = t[start:start + SCRATCH]
+        for start in range(0, count, PIECE):
+            piece = t[start:start + PIECE]
             o, e = out[:piece.size], part[:piece.size]
             np.abs(piece, out=e)
             np.negative(e, out=e)
