@@ -33,6 +33,5 @@ FAULTS = [
     ("net-weight-of-entropies", "anp.sum(count * category_entropy(gamma)[:, None])", "anp.sum(category_entropy(gamma))", TESTS),
     ("net-start-without-weights", "else repeat_rows(weight)", "else slice(None)", TESTS),
     ("net-rows-counted-once", "rows = np.sum(self.weight * np.ones(len(self.X)))", "rows = len(self.X)", TESTS),
-    ("net-rows-of-no-weight", "(part[weight > 0] for part in (X, y, weight))", "(part[weight >= 0] for part in (X, y, weight))", TESTS),
     ("net-another-weight-goes-on", "*(() if weight is None else (weight,)))\n", ")\n", TESTS),
 ]
