@@ -4,7 +4,8 @@ Sixty notebooks import the same half dozen libraries, which takes longer than mo
 notebook gets a process of its own that is forked from it. The package, the experiments and the kit are not among them: each notebook
 imports them itself. The path, the variables of the environment, the folder and the session are those of a kernel that starts from
 nothing; `tools/execute.py`, which writes the outputs that the gate compares, starts such kernels. Pictures, which the gate draws and
-does not compare, are drawn once and small here; for the book they are drawn twice, the first time to find out how much room they need.
+does not compare, are drawn once, small and as they come; for the book they are drawn twice, the first time to find out how much room
+their letters need.
 """
 
 import atexit
@@ -66,9 +67,12 @@ def serve(file, path, env, cwd, ready):
     os.environ.update(env)
     os.chdir(cwd)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    sys.modules["debugpy"] = None                               # nobody debugs here, and its import is two thirds of the start
     sys.path[:], sys.argv[:] = path, ["ipykernel_launcher", "-f", file]
     from ipykernel.kernelapp import launch_new_instance
+    from matplotlib.figure import Figure
     from traitlets.config import Config
+    Figure.get_layout_engine = lambda self: None                # half of the time of a picture is to find room for letters
     launch_new_instance(parent_handle=os.getppid(), config=Config(InlineBackend=ONCE))
 
 
