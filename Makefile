@@ -38,12 +38,8 @@ help:
 book: check html        ## the book, in _build/html
 	@echo "Open file://$(CURDIR)/_build/html/index.html"
 
-test: check lint unit html together  ## everything, in about ten minutes
-
-# a browser waits much: the notebooks run meanwhile
-together: $(READY)
-	@log=$$(mktemp); $(MAKE) --no-print-directory browser > $$log 2>&1 & pages=$$!; trap "kill $$pages; rm $$log; exit 130" INT TERM; \
-	$(MAKE) --no-print-directory gate; failed=$$?; wait $$pages || failed=$$?; cat $$log; rm $$log; exit $$failed
+# one after the other: more processes than cores make all of them dearer by a quarter
+test: check lint unit html gate browser  ## everything, in about ten minutes
 
 # notebooks, package and generated pages agree
 check: $(READY)
@@ -115,4 +111,4 @@ lock:
 clean:                  ## remove what the other targets made, but for .venv
 	rm -rf _build build dist *.egg-info conformance/build conformance/*.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 
-.PHONY: help book test check lint unit gate html browser together test-full pdf package notebooks bench scale results results-check vectors lock clean
+.PHONY: help book test check lint unit gate html browser test-full pdf package notebooks bench scale results results-check vectors lock clean

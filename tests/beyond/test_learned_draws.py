@@ -188,25 +188,16 @@ def test_sticks_about_a_centre_are_those_about_zero_with_a_further_pull():
 @each_kind
 def test_log_joint_by_loops(above):
     s, X, y, _ = begun(above=above)
-    (beta1, beta0, A, tau), total = s.theta, 0.0
+    centres = [centre(*beta.shape, above.centred) for beta in s.theta[:2]]
+    total = posterior.log_joint(s.theta, s.z, s.x1, X, y, s.A0, s.scales, centres, 2.5, 1.5)
     if above.strength is not None:
         total += stats.gamma.logpdf(s.scales, above.strength, scale=1 / (above.strength * VARIANCES)).sum()
     else:
         assert_array_equal(s.scales, 1 / VARIANCES)
-    for beta, lam in ((beta1, s.scales[2]), (beta0, s.scales[1])):
-        total += stats.norm.logpdf(beta, centre(*beta.shape, above.centred), lam**-0.5).sum()
     if above.v00:
         total += stats.norm.logpdf(s.A0, 0, above.v00**0.5).sum()
     else:
         assert not s.A0.any()
-    for k in range(3):
-        for i in range(2):
-            total += stats.gamma.logpdf(tau[k, i], 2.5, scale=1 / 1.5) + np.log(tau[k, i])
-            total += stats.norm.logpdf(A[k, i], s.A0[i], (s.scales[0] * tau[k, i])**-0.5).sum()
-    for n, (x, c) in enumerate(zip(X, y)):
-        k, xt = s.z[n], np.append(x, 1.0)
-        total += np.log(posterior.sticks(beta0 @ xt)[k]) + np.log(posterior.sticks(beta1 @ np.append(s.x1[n], 1.0))[c])
-        total += stats.norm.logpdf(s.x1[n], A[k] @ xt, tau[k]**-0.5).sum()
     assert_allclose(learned_log_joint(s, X, y, PRIORS, above), total, rtol=1e-10)
 
 

@@ -166,16 +166,8 @@ def test_a_sweep_draws_its_axes_once_and_with_the_mean():
 
 def test_log_joint_by_loops():
     s, X, y, _ = begun()
-    (beta1, beta0, A, tau), total = s.theta, 0.0
-    total += stats.norm.logpdf(s.A0, 0, V00**0.5).sum() + stats.norm.logpdf(beta1, 0, 1.2).sum() + stats.norm.logpdf(beta0, 0, 1.4).sum()
-    for k in range(3):
-        for i in range(2):
-            total += stats.gamma.logpdf(tau[k, i], 2.5, scale=1 / 1.5) + np.log(tau[k, i])
-            total += stats.norm.logpdf(A[k, i], s.A0[i], np.sqrt(V0 / tau[k, i])).sum()
-    for n, (x, c) in enumerate(zip(X, y)):
-        k, xt = s.z[n], np.append(x, 1.0)
-        total += np.log(posterior.sticks(beta0 @ xt)[k]) + np.log(posterior.sticks(beta1 @ np.append(s.x1[n], 1.0))[c])
-        total += stats.norm.logpdf(s.x1[n], A[k] @ xt, tau[k]**-0.5).sum()
+    total = posterior.log_joint(s.theta, s.z, s.x1, X, y, s.A0, (1 / V0, 1.4**-2, 1.2**-2), (0.0, 0.0), 2.5, 1.5)
+    total += stats.norm.logpdf(s.A0, 0, V00**0.5).sum()
     assert_allclose(shared_log_joint(s, X, y, PRIORS, V00), total, rtol=1e-10)
 
 

@@ -5,10 +5,13 @@ import types
 from functools import cache
 
 import numpy as np
-from cmn_conformance import catalogue, serve
+from cmn_conformance import catalogue, report, runner, serve, verdicts
+from cmn_conformance.process import LocalAdapter
 from cmn_conformance.values import decode
 from mutants import Mutant, plant
+from tangle import ROOT
 
+ADAPTERS = ROOT / "conformance/adapters"
 BY_ID = {c.id: c for c in catalogue.cases()}
 
 
@@ -55,6 +58,18 @@ def safely(adapter, case):
         return right(adapter, case)
     except (ValueError, IndexError, np.linalg.LinAlgError):
         return False
+
+
+def assert_not_offered(name, cases, adapter="one_page", marks=("undeclared",)):
+    """Who lacks a suite is asked nothing of it: nothing fails, nothing is counted, and the report says so in one line."""
+    mine = {c.id for c in suite(name)}
+    found = runner.run(LocalAdapter(serve.load(str(ADAPTERS / f"{adapter}.py"))), cases, flags=catalogue.flags())
+    absent = [r for r in found["results"] if r["id"] in mine]
+    assert len(absent) == sum(c.id in mine for c in cases) >= 30 and len(absent) < len(cases)
+    assert {r["kind"] for r in absent} == {"algorithm"} and {r["verdict"] for r in absent} <= set(marks)
+    assert {r["message"] for r in absent} == {f"not offered: the optional suite {name}"}
+    assert f"not offered: the optional suite {name}, {len(absent)} cases" in report.text(found, catalogue.flags())
+    assert runner.exit_code(found) == 0 and not {c.id for c in verdicts.expected(found["adapter"], "f64")} & mine
 
 
 def planted(module, old, new):

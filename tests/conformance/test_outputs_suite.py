@@ -5,20 +5,19 @@ import sys
 
 import numpy as np
 import pytest
-from cmn_conformance import catalogue, report, runner, serve, verdicts
+from cmn_conformance import catalogue, verdicts
 from cmn_conformance.convert import Conversion
-from cmn_conformance.process import LocalAdapter
 from planted.outputs import FAULTS as FAULTS_OF_OUTPUTS
 from planted.regression import FAULTS as FAULTS_OF_NETWORKS
 from planted.regressor import FAULTS as FAULTS_OF_REGRESSORS
 from scipy import integrate, stats
-from suite_faults import BY_ID, arguments, arrays, package, planted, right, safely, suite
+from suite_faults import BY_ID, arguments, arrays, assert_not_offered, package, planted, right, safely, suite
 from tangle import ROOT
 
 from cmn_literate.beyond import outputs, regression, regressor
 from cmn_literate.network.simulate import Priors
 
-ADAPTERS, ORACLE = ROOT / "conformance/adapters", ROOT / "conformance/oracle"
+ORACLE = ROOT / "conformance/oracle"
 SUITE = suite("other outputs")
 sys.path.insert(0, str(ORACLE))
 import outputs as loops
@@ -152,13 +151,7 @@ def test_densities_of_counts_by_another_integral():
 # ---- who offers it
 
 def test_who_lacks_the_suite_does_not_offer_it():
-    cases = [c for c in SUITE if c.level < 4] + [BY_ID["L2-update_x-general"]]
-    found = runner.run(LocalAdapter(serve.load(str(ADAPTERS / "one_page.py"))), cases, flags=catalogue.flags())
-    absent = [r for r in found["results"] if r["id"] in {c.id for c in SUITE}]
-    assert len(absent) == len(cases) - 1 and {(r["kind"], r["verdict"]) for r in absent} == {("algorithm", "undeclared")}
-    assert {r["message"] for r in absent} == {"not offered: the optional suite other outputs"}
-    assert f"not offered: the optional suite other outputs, {len(absent)} cases" in report.text(found, catalogue.flags())
-    assert runner.exit_code(found) == 0 and not {c.id for c in verdicts.expected(found["adapter"], "f64")} & {c.id for c in SUITE}
+    assert_not_offered("other outputs", [c for c in SUITE if c.level < 4] + [BY_ID["L2-update_x-general"]])
 
 
 def test_who_declares_it_has_to_answer_it():

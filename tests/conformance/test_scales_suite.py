@@ -5,15 +5,14 @@ import sys
 
 import numpy as np
 import pytest
-from cmn_conformance import catalogue, report, runner, serve, verdicts
-from cmn_conformance.process import LocalAdapter
+from cmn_conformance import catalogue, verdicts
 from planted.shared_means import FAULTS
-from suite_faults import BY_ID, arguments, arrays, package, planted, right, safely, suite
+from suite_faults import BY_ID, arguments, arrays, assert_not_offered, package, planted, right, safely, suite
 from tangle import ROOT
 
 from cmn_literate.beyond import shared_means
 
-ADAPTERS, ORACLE = ROOT / "conformance/adapters", ROOT / "conformance/oracle"
+ORACLE = ROOT / "conformance/oracle"
 SUITE = suite("learned scales")
 sys.path.insert(0, str(ORACLE))
 import network
@@ -173,14 +172,8 @@ def with_mean(case):
 
 
 def test_who_lacks_the_suite_does_not_offer_it():
-    """Nothing is asked, nothing fails, nothing is counted, and the report says so in one line."""
     alone = [c for c in SUITE if c.level < 4 and not with_mean(c)]
-    found = runner.run(LocalAdapter(serve.load(str(ADAPTERS / "numpy_minimal.py"))), [*alone, BY_ID["L2-update_experts-general"]], flags=catalogue.flags())
-    absent = [r for r in found["results"] if r["id"] in {c.id for c in SUITE}]
-    assert len(absent) == len(alone) and {r["kind"] for r in absent} == {"algorithm"} and {r["verdict"] for r in absent} <= {"skipped", "undeclared"}
-    assert {r["message"] for r in absent} == {"not offered: the optional suite learned scales"}
-    assert f"not offered: the optional suite learned scales, {len(absent)} cases" in report.text(found, catalogue.flags())
-    assert runner.exit_code(found) == 0 and not {c.id for c in verdicts.expected(found["adapter"], "f64")} & {c.id for c in SUITE}
+    assert_not_offered("learned scales", [*alone, BY_ID["L2-update_experts-general"]], "numpy_minimal", ("skipped", "undeclared"))
 
 
 def test_who_declares_it_has_to_answer_it():

@@ -5,16 +5,15 @@ import sys
 
 import numpy as np
 import pytest
-from cmn_conformance import catalogue, report, runner, serve, verdicts
+from cmn_conformance import catalogue, runner, serve, verdicts
 from cmn_conformance.process import LocalAdapter
 from cmn_conformance.values import decode
 from planted.shared_means import FAULTS
-from suite_faults import BY_ID, package, planted, right, suite
+from suite_faults import ADAPTERS, BY_ID, assert_not_offered, package, planted, right, suite
 from tangle import ROOT
 
 from cmn_literate.beyond import shared_means
 
-ADAPTERS = ROOT / "conformance/adapters"
 SUITE = suite("shared means")
 
 
@@ -66,15 +65,8 @@ def run(adapter, cases):
 
 
 def test_who_lacks_the_suite_does_not_offer_it():
-    """Nothing is asked, nothing fails, nothing is counted, and the report says so in one line."""
     cases = catalogue.select({2, 3}, ["update_experts", "update_shared", "kl_shared", "kl_experts"])
-    found = run(serve.load(str(ADAPTERS / "one_page.py")), cases)
-    absent = [r for r in found["results"] if r["id"] in {c.id for c in SUITE}]
-    assert len(absent) >= 30 and {r["kind"] for r in absent} == {"algorithm"} and {r["verdict"] for r in absent} <= {"skipped", "undeclared"}
-    assert {r["message"] for r in absent} == {"not offered: the optional suite shared means"}
-    words = report.text(found, catalogue.flags())
-    assert f"not offered: the optional suite shared means, {len(absent)} cases" in words
-    assert runner.exit_code(found) == 0 and not {c.id for c in verdicts.expected(found["adapter"], "f64")} & {c.id for c in SUITE}
+    assert_not_offered("shared means", cases, marks=("skipped", "undeclared"))
 
 
 def test_who_declares_it_has_to_answer_it():

@@ -1,5 +1,6 @@
 """Posterior means of a tiny network by brute force: networks from the prior, run forwards, weighed by the labels. Imports nothing from cmn_literate."""
 import numpy as np
+from scipy import stats
 
 
 def sigmoid(x):
@@ -13,6 +14,25 @@ def sticks(psi):
         out.append(go * stop[..., j])
         go = go * (1 - stop[..., j])
     return np.stack([*out, go], -1)
+
+
+def log_joint(theta, z, x1, X, y, A0, scales, centres, a0, b0):
+    """ln p(beta1, beta0, A, ln tau, z, x1, y | A0, scales, X), number by number, from scipy's densities.
+
+    A0 (h, d+1) is the prior mean of every expert, scales the prior precisions (1/v0, 1/sigma0^2, 1/sigma1^2), centres the prior means
+    of beta1 and beta0; the Jacobian of ln tau is in it.
+    """
+    beta1, beta0, A, tau = theta
+    total = sum(stats.norm.logpdf(beta, centre, lam**-0.5).sum() for beta, centre, lam in ((beta1, centres[0], scales[2]), (beta0, centres[1], scales[1])))
+    for k in range(len(A)):
+        for i in range(len(A0)):
+            total += stats.gamma.logpdf(tau[k, i], a0, scale=1 / b0) + np.log(tau[k, i])
+            total += stats.norm.logpdf(A[k, i], A0[i], (scales[0] * tau[k, i])**-0.5).sum()
+    for n, (x, c) in enumerate(zip(X, y)):
+        k, xt = z[n], np.append(x, 1.0)
+        total += np.log(sticks(beta0 @ xt)[k]) + np.log(sticks(beta1 @ np.append(x1[n], 1.0))[c])
+        total += stats.norm.logpdf(x1[n], A[k] @ xt, tau[k]**-0.5).sum()
+    return total
 
 
 def importance(X, y, X_new, sizes, hyper, n_draws, rng):
