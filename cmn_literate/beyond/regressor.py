@@ -178,7 +178,7 @@ _FITTED = ("mean_", "scale_", "target_mean_", "target_scale_")
 
 
 class CMNRegressor(Regressor):
-    """Conditional mixture network: a density for every measured number.
+    """Conditional mixture network: a density for measured numbers.  [eq-reg-mixture]
 
     n_experts     K
     link          "identity": the experts are regressions of y on x, the latent vector
