@@ -34,7 +34,6 @@ class Forked:
         self.process, self.pid = process, process.pid
 
     def poll(self):
-        self.process.join(0.02)                                 # one that was killed ends at once; jupyter_client would sleep over it
         return self.process.exitcode
 
     def wait(self, timeout=None):
