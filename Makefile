@@ -10,9 +10,10 @@ PY ?= .venv/bin/python
 READY := $(if $(filter .venv/%,$(PY)),.venv/ready)
 STUDY ?= cells
 # the dearest first, so that at the end no process waits for one that has just begun
-DEAREST := $(patsubst %,book/%.ipynb,beyond/shared_draws results/sure_and_wrong roads/gibbs start/why results/does_it_work roads/hmc \
-  validate/claims roads/posterior roads/mle network/cavi use/classifier start/algorithm beyond/climbs roads/nuts roads/bbvi ideas/logistic \
-  network/predict beyond/streaming)
+DEAREST := $(patsubst %,book/%.ipynb,beyond/shared_draws use/classifier results/sure_and_wrong validate/claims ideas/logistic roads/bbvi \
+  beyond/learned_draws roads/hmc roads/nuts roads/gibbs results/does_it_work roads/posterior roads/mle network/simulate network/cavi \
+  beyond/climbs start/why beyond/shared_means engineering/quadrature network/predict roads/diagnostics beyond/streaming engineering/fit \
+  use/restarts roads/one_table beyond/regression network/elbo beyond/regressor validate/validate_yours)
 NOTEBOOKS ?= $(DEAREST) $(sort $(filter-out $(DEAREST),$(wildcard book/*/*.ipynb)))
 
 export OPENBLAS_NUM_THREADS := 1

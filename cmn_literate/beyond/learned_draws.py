@@ -1,8 +1,9 @@
 # Tangled from book/beyond/learned_draws.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Learned scales and centred sticks, drawn
 
-Centred sticks are one more linear term, and learned scales can be integrated out or drawn, both
-exactly. Thirty rows then say next to nothing about a scale, while coordinate ascent looks as if it
+Centred sticks are one more linear term. Learned scales can be drawn exactly, and integrated out:
+in closed form or, for experts that share a mean, by a sum over one number that is right to ten
+digits. Thirty rows then say next to nothing about a scale, while coordinate ascent looks as if it
 had learned it: its factor counts every coefficient as an observation of the scale, even one that
 no row has touched.
 """
@@ -51,8 +52,8 @@ def coefficient_gain(beta, sigma, centred, strength=None):
 class ScaleRule(NamedTuple):
     """Nodes over the scale of the experts.  [eq-learned-split, eq-learned-nodes]
 
-    scale (...,Q) lambda v0, weight (...,Q) of sum 1, total (...) ln of the integral, nats
-    load (...,h,Q) s, middle (...,h,D) the weighted mean of the experts
+    scale (...,nodes) lambda v0, weight (...,nodes) of sum 1, load (...,h,nodes) s,
+    total (...) ln of the integral, with the constants of the Gamma prior, nats; middle (...,h,D) the weighted mean of the experts
     """
     scale: np.ndarray
     weight: np.ndarray
@@ -93,7 +94,7 @@ def scale_rule(theta, v0, v00, strength, fall=36.0):
 
 def expert_gain(theta, v0, v00, strength):
     """What a learned v0 and A_0 add to the log prior of A and tau, with its slopes.
-    [eq-learned-split, eq-learned-slopes]
+    [eq-learned-gain, eq-learned-slopes]
 
     arguments as in scale_rule -> nats (...), slopes in A (...,K,h,D), tau (...,K,h)
     """
