@@ -1,8 +1,8 @@
 # Tangled from book/beyond/learned_draws.ipynb by tools/tangle.py; edit the notebook, not this file.
 """Learned scales and centred sticks, drawn
 
-Centred sticks are one more linear term. Learned scales can be drawn exactly, and integrated out:
-in closed form or, for experts that share a mean, by a sum over one number that is right to ten
+Centred sticks are one more linear term, and learned scales can be drawn or integrated out: in
+closed form or, for experts that share a mean, by a sum over one number that is right to ten
 digits. Thirty rows then say next to nothing about a scale, while coordinate ascent looks as if it
 had learned it: its factor counts every coefficient as an observation of the scale, even one that
 no row has touched.
